@@ -1,0 +1,164 @@
+// membership: what coordinator, workers and agents say to each other, as plain values. Ages travel
+// as durations, never as times. Whoever hears two terms obeys only the highest.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "everstep/base/clock.h"
+#include "everstep/base/step.h"
+#include "everstep/base/view.h"
+
+namespace everstep {
+
+// What must be equal on all workers of a job, by name ("version", "data", "model", "seed", ...).
+using Fingerprint = std::map<std::string, std::string>;
+
+// --- worker to coordinator ---
+
+struct Hello {
+  Task task;
+  Incarnation incarnation = 0;
+  std::string host;          // processes of equal host can share memory
+  std::string data_address;  // "host:port"
+  Fingerprint fingerprint;
+  ViewId view;  // the one it is in; zero for a newcomer
+  History history = 0;
+  Step step = 0;
+  uint64_t digest = 0;
+};
+
+// Values shown to people, of the training so far. Sent by every worker, used from the committer.
+struct Scalars {
+  Step total_steps = 0;  // where Fit ends; 0 when unknown
+  int64_t epoch = 0;     // from 0
+  int64_t epochs = 0;
+  Step step_in_epoch = 0;
+  Step steps_per_epoch = 0;
+  double examples_per_second = 0;
+  std::vector<std::pair<std::string, double>> values;  // "loss", ...: means over the epoch so far
+};
+
+struct Beat {
+  ViewId view;
+  Step step = 0;
+  std::string phase;  // "input", "forward_backward", "wait_for_peer", ...
+  Duration in_phase{};
+  std::vector<int> waits;  // ranks it waits for
+  Scalars scalars;
+};
+
+struct LinkLost {
+  ViewId view;
+  int peer = -1;  // rank
+  std::string why;
+};
+
+// Said only when none of its threads is in the closed view any more.
+struct Closed {
+  ViewId view;
+  History history = 0;
+  Step step = 0;
+  uint64_t digest = 0;
+};
+
+// Linked to all members of the prepared view and holding this state.
+struct Synced {
+  ViewId view;
+  Step step = 0;
+  uint64_t digest = 0;
+};
+
+enum class LeaveReason { kFinished, kToldToLeave, kFailed };
+
+// It wants to leave: the program has returned and the last checkpoint is committed; or it was told
+// to; or it failed. Then it waits for Stop.
+struct Leaving {
+  LeaveReason reason = LeaveReason::kFinished;
+  ViewId view;
+  Step step = 0;
+  uint64_t digest = 0;
+  int exit_code = 0;
+  std::string message;  // for people, when kFailed
+};
+
+using WorkerMessage = std::variant<Hello, Beat, LinkLost, Closed, Synced, Leaving>;
+
+// --- coordinator to worker ---
+
+struct Welcome {
+  int64_t term = 0;
+};
+struct Close {
+  ViewId view;
+  std::string reason;
+};
+struct Prepare {
+  View view;
+};
+struct Commit {
+  ViewId view;
+};
+// The end. `code` is the job's exit code; the process leaves within `grace`.
+struct Stop {
+  int code = 0;
+  Duration grace{};
+  std::string reason;
+};
+
+using WorkerOrder = std::variant<Welcome, Close, Prepare, Commit, Stop>;
+
+// --- agent to coordinator ---
+
+struct Register {
+  std::string agent;       // unique name of this agent's life
+  std::string host;        // of its processes
+  std::string address;     // where processes of other hosts reach its host
+  int slots = 1;           // how many workers it can run
+  std::vector<int> ports;  // free ports of its host, one for each slot, for TF_CONFIG
+  std::string version;
+};
+struct Exited {
+  Task task;
+  Incarnation incarnation = 0;
+  int wait_status = 0;  // as wait(2) gives it
+  std::string tail;     // the last lines it printed
+};
+// The agent was told to end the job (Ctrl-C, SIGTERM).
+struct StopRequest {
+  std::string reason;
+};
+
+using AgentMessage = std::variant<Register, Exited, StopRequest>;
+
+// --- coordinator to agent ---
+
+struct Spawn {
+  Task task;
+  Incarnation incarnation = 0;
+  std::map<std::string, std::string> environment;  // added to the agent's own
+};
+struct Kill {
+  Incarnation incarnation = 0;
+  Duration grace{};  // between SIGTERM and SIGKILL
+};
+// For the terminal: how the job is doing, a line for people, or its end.
+struct Progress {
+  Step step = 0;
+  int workers = 0;
+  Scalars scalars;
+};
+struct Notice {
+  std::string text;
+};
+struct JobEnded {
+  int code = 0;
+  std::string reason;  // for people; empty when the job is done
+};
+
+using AgentOrder = std::variant<Spawn, Kill, Progress, Notice, JobEnded>;
+
+}  // namespace everstep
