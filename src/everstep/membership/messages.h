@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -139,7 +140,9 @@ using AgentMessage = std::variant<Register, Exited, StopRequest>;
 struct Spawn {
   Task task;
   Incarnation incarnation = 0;
-  std::map<std::string, std::string> environment;  // added to the agent's own
+  ClusterSpec cluster;  // for its TF_CONFIG
+  std::map<std::string, std::string>
+      settings;  // EVERSTEP_* variables of the job, for its environment
 };
 struct Kill {
   Incarnation incarnation = 0;
