@@ -23,8 +23,8 @@ class ControlLink {
   virtual std::optional<WorkerOrder> Next(Deadline deadline) = 0;
 
   // Called from another thread as soon as an order arrives that concerns a running round (Close,
-  // Stop), before Next returns it: the callee decides whether to cut the round short. Null clears it,
-  // and returns only when no call is running.
+  // Stop), before Next returns it: the callee decides whether to cut the round short. Null clears
+  // it, and returns only when no call is running.
   virtual void OnInterrupt(std::function<void(const WorkerOrder&)> callback) = 0;
 
   // How long the coordinator has been out of reach; zero while it is connected.
