@@ -199,7 +199,7 @@ absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
   if (options_.digest_every > 0 && now % options_.digest_every == 0) {
     vote.digest = QuickDigest(state_);
   }
-  EV_RETURN_IF_ERROR(runner_->Train(round_, now, RoundDeadline()));
+  EV_RETURN_IF_ERROR(runner_->Train(round_, now, now - plan.begin, RoundDeadline()));
   Verdict verdict;
   EV_RETURN_IF_ERROR(Conclude(vote, &verdict));
   *leave = (verdict.wishes & kWishLeave) != 0;
@@ -210,7 +210,7 @@ absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
   if (!applied.ok()) return absl::InternalError(applied.message());
   parts_.phases->SetStep(now + 1);
   if (plan.after_step) {
-    plan.after_step({now, plan.source->GlobalExamples(now), reduced.statistics});
+    plan.after_step({now, plan.source->GlobalExamples(now - plan.begin), reduced.statistics});
   }
   return absl::OkStatus();
 }
@@ -221,7 +221,7 @@ absl::Status Engine::Train(const TrainPlan& plan) {
     bool leave = false;
     absl::Status status = InView([&] {
       const Member& self = communicator_->view().members[communicator_->rank()];
-      plan.source->Expect({step(), plan.end}, self.replica_begin, self.replica_end);
+      plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin, self.replica_end);
       return TrainStep(plan, &leave);
     });
     EV_RETURN_IF_ERROR(status);

@@ -52,10 +52,10 @@ absl::Status RoundRunner::StartBucket(int bucket, Round round, Deadline deadline
 }
 
 absl::Status RoundRunner::TrainLeaf(const TreeOp& op, bool last, Round round, Step step,
-                                    Deadline deadline) {
+                                    Step batch_step, Deadline deadline) {
   parts_.phases->Enter(Phase::kInput);
   EV_ASSIGN_OR_RETURN(std::shared_ptr<const Batch> batch,
-                      parts_.source->Get(step, op.arg, *parts_.cancel, deadline));
+                      parts_.source->Get(batch_step, op.arg, *parts_.cancel, deadline));
   parts_.phases->Enter(Phase::kForwardBackward);
   absl::Status started;
   auto ready = [&](int bucket) {
@@ -76,13 +76,13 @@ absl::Status RoundRunner::WaitAll(Deadline deadline) {
   return absl::OkStatus();
 }
 
-absl::Status RoundRunner::Train(Round round, Step step, Deadline deadline) {
+absl::Status RoundRunner::Train(Round round, Step step, Step batch_step, Deadline deadline) {
   tickets_.clear();
   const int replica_end = plan_.nodes.empty() ? 0 : plan_.nodes.back().end;
   for (size_t i = 0; i < tail_begin_; ++i) {
     const TreeOp& op = plan_.ops[i];
     if (op.kind == TreeOp::kLeaf) {
-      EV_RETURN_IF_ERROR(TrainLeaf(op, op.arg + 1 == replica_end, round, step, deadline));
+      EV_RETURN_IF_ERROR(TrainLeaf(op, op.arg + 1 == replica_end, round, step, batch_step, deadline));
     } else {
       AddInto(parts_.communicator->partial(op.slot), parts_.communicator->partial(op.arg));
     }

@@ -30,9 +30,10 @@ class RoundRunner {
   // For one view; `parts.communicator` is of it.
   explicit RoundRunner(const RoundParts& parts);
 
-  // Gradients and statistics of training step `step`, summed over all replicas into the
-  // communicator's result buffer. Not concluded yet: nothing of it may be applied.
-  absl::Status Train(Round round, Step step, Deadline deadline);
+  // Gradients and statistics of training step `step`, whose batch the source calls `batch_step`,
+  // summed over all replicas into the communicator's result buffer. Not concluded yet: nothing of
+  // it may be applied.
+  absl::Status Train(Round round, Step step, Step batch_step, Deadline deadline);
   // Statistics of evaluation step `step`.
   absl::Status Evaluate(Round round, Step step, Deadline deadline);
 
@@ -40,7 +41,8 @@ class RoundRunner {
   Reduced result() const;
 
  private:
-  absl::Status TrainLeaf(const TreeOp& op, bool last, Round round, Step step, Deadline deadline);
+  absl::Status TrainLeaf(const TreeOp& op, bool last, Round round, Step step, Step batch_step,
+                         Deadline deadline);
   absl::Status StartBucket(int bucket, Round round, Deadline deadline);
   absl::Status WaitAll(Deadline deadline);
   void StoreStatistics(int slot, const ReplicaResult& result);
