@@ -221,7 +221,8 @@ absl::Status Engine::Train(const TrainPlan& plan) {
     bool leave = false;
     absl::Status status = InView([&] {
       const Member& self = communicator_->view().members[communicator_->rank()];
-      plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin, self.replica_end);
+      plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin,
+                          self.replica_end);
       return TrainStep(plan, &leave);
     });
     EV_RETURN_IF_ERROR(status);

@@ -82,7 +82,8 @@ absl::Status RoundRunner::Train(Round round, Step step, Step batch_step, Deadlin
   for (size_t i = 0; i < tail_begin_; ++i) {
     const TreeOp& op = plan_.ops[i];
     if (op.kind == TreeOp::kLeaf) {
-      EV_RETURN_IF_ERROR(TrainLeaf(op, op.arg + 1 == replica_end, round, step, batch_step, deadline));
+      EV_RETURN_IF_ERROR(
+          TrainLeaf(op, op.arg + 1 == replica_end, round, step, batch_step, deadline));
     } else {
       AddInto(parts_.communicator->partial(op.slot), parts_.communicator->partial(op.arg));
     }
