@@ -110,8 +110,10 @@ namespace {
 
 std::string EpochLine(int64_t epoch, int64_t epochs, const ProgressMeter& meter,
                       const Learner& learner, Step steps) {
-  std::string line = fmt::format("Epoch {}/{} - {} steps - {:.1f}s", epoch + 1, epochs, steps,
-                                 meter.SecondsInEpoch());
+  const double seconds = meter.SecondsInEpoch();
+  std::string line =
+      fmt::format("Epoch {}/{} - {} steps - {:.1f}s - {:.3f} ms/step", epoch + 1, epochs, steps,
+                  seconds, 1e3 * seconds / static_cast<double>(steps));
   const std::vector<std::string> names = learner.SummaryNames();
   const std::vector<double> means = meter.Means();
   for (size_t i = 0; i < means.size(); ++i) line += fmt::format(" - {}: {:.4f}", names[i], means[i]);
