@@ -17,8 +17,8 @@ namespace {
 using testing::HasSubstr;
 
 // A listener on 127.0.0.1; its port.
-Descriptor Listen(int* port) {
-  Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+UniqueFd Listen(int* port) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -28,26 +28,6 @@ Descriptor Listen(int* port) {
   getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
   *port = ntohs(address.sin_port);
   return fd;
-}
-
-TEST(HostPort, ReadsNamesNumbersAndBracketedIpv6) {
-  EXPECT_EQ(ParseHostPort("a.b:1")->host, "a.b");
-  EXPECT_EQ(ParseHostPort("[::1]:29700")->host, "::1");
-  EXPECT_EQ(ParseHostPort("[::1]:29700")->ToString(), "[::1]:29700");
-  EXPECT_EQ(ParseHostPort("10.0.0.1:0")->port, 0);
-  for (const char* bad :
-       {"", "host", ":1", "host:", "host:x", "host:-1", "host:65536", "::1:5", "[]:5", "host:1 "}) {
-    EXPECT_FALSE(ParseHostPort(bad).ok()) << bad;
-  }
-}
-
-TEST(Loopback, IsAllOf127AndTheIpv6One) {
-  for (const char* host : {"localhost", "127.0.0.1", "127.9.9.9", "::1"}) {
-    EXPECT_TRUE(IsLoopback(host)) << host;
-  }
-  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "127", "example.org"}) {
-    EXPECT_FALSE(IsLoopback(host)) << host;
-  }
 }
 
 TEST(ReservePorts, TwoHoldersNeverShare) {
@@ -61,7 +41,7 @@ TEST(ReservePorts, TwoHoldersNeverShare) {
 
 TEST(ReservePorts, SkipsAListenerAndSaysWhenThereAreTooFew) {
   int port = 0;
-  const Descriptor listener = Listen(&port);
+  const UniqueFd listener = Listen(&port);
   const absl::Status status = ReservePorts(port, port, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--port-range"));
@@ -76,17 +56,17 @@ TEST(ReservePorts, AreFreeAgainAfterwards) {
 
 TEST(CheckPortFree, NamesPortAndHost) {
   int port = 0;
-  const Descriptor listener = Listen(&port);
-  const absl::Status status = CheckPortFree("127.0.0.1", port);
+  const UniqueFd listener = Listen(&port);
+  const absl::Status status = CheckPortFree({"127.0.0.1", port});
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(status.message(), "port " + std::to_string(port) + " on 127.0.0.1 is in use");
-  EXPECT_TRUE(CheckPortFree("127.0.0.1", 0).ok());
-  EXPECT_EQ(CheckPortFree("192.0.2.1", 0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(CheckPortFree({"127.0.0.1", 0}).ok());
+  EXPECT_FALSE(CheckPortFree({"192.0.2.1", 0}).ok()) << "none of our addresses";
 }
 
 TEST(LocalAddressTowards, IsTheInterfaceThatLeadsThere) {
   int port = 0;
-  const Descriptor listener = Listen(&port);
+  const UniqueFd listener = Listen(&port);
   absl::StatusOr<std::string> local =
       LocalAddressTowards({"127.0.0.1", port}, After(RealClock(), std::chrono::seconds(5)));
   ASSERT_TRUE(local.ok()) << local.status();

@@ -22,6 +22,8 @@
 #include "absl/strings/str_split.h"
 #include "everstep/base/status.h"
 #include "everstep/env/clock.h"
+#include "everstep/env/pipe.h"
+#include "everstep/env/poll.h"
 
 extern char** environ;
 
@@ -41,6 +43,18 @@ bool WaitOn(idtype_t kind, id_t id, int flags, siginfo_t* info) {
     if (errno != EINTR) return false;
   }
   return info->si_pid != 0;
+}
+
+bool WaitReadable(int fd, Deadline deadline) {
+  PollItem item{fd, true};
+  while (!item.readable) {
+    const TimePoint now = RealClock().Now();
+    if (!::everstep::Poll(absl::MakeSpan(&item, 1), deadline > now ? deadline - now : Duration{})
+             .ok())
+      return false;
+    if (deadline <= now) break;
+  }
+  return item.readable;
 }
 
 std::vector<pid_t> Children() {
@@ -136,8 +150,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 int ExecError(int read_end) {
   int error = 0;
   // A program on a file system that does not answer keeps the child in exec.
-  const Deadline deadline = After(RealClock(), std::chrono::seconds(60));
-  if (!WaitReadable({read_end}, deadline)[0]) return ETIMEDOUT;
+  if (!WaitReadable(read_end, After(RealClock(), std::chrono::seconds(60)))) return ETIMEDOUT;
   const ptrdiff_t n = ReadSome(read_end, reinterpret_cast<char*>(&error), sizeof error);
   return n == sizeof error ? error : 0;
 }
@@ -205,7 +218,7 @@ absl::StatusOr<Process> Process::Spawn(const SpawnOptions& options) {
 
   Process process;
   process.own_group_ = options.own_group;
-  Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe out, err;
   EV_ASSIGN_OR_RETURN(Pipe error, MakePipe());
   if (null.valid()) plan.descriptors.emplace_back(null.get(), 0);
@@ -234,7 +247,7 @@ absl::StatusOr<Process> Process::Spawn(const SpawnOptions& options) {
 
   if (options.own_group) setpgid(pid, pid);  // whoever comes first
   process.pid_ = pid;
-  process.pidfd_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  process.pidfd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   error.write.Reset();
   const int exec_error = ExecError(error.read.get());
   if (exec_error != 0) return NotExecutable(options.argv[0], exec_error);  // ~Process reaps
@@ -294,7 +307,7 @@ std::optional<int> Process::Wait(Deadline deadline) {
   if (pid_ == 0) return status_;
   siginfo_t info;
   if (!WaitOn(P_PIDFD, pidfd_.get(), 0, &info)) {
-    if (deadline == Deadline::min() || !WaitReadable({pidfd_.get()}, deadline)[0]) {
+    if (deadline == Deadline::min() || !WaitReadable(pidfd_.get(), deadline)) {
       return std::nullopt;
     }
     if (!WaitOn(P_PIDFD, pidfd_.get(), 0, &info)) return std::nullopt;
@@ -363,7 +376,7 @@ SignalQueue::SignalQueue(const std::vector<int>& signals) {
   sigemptyset(&set);
   for (int signal : signals) sigaddset(&set, signal);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  fd_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  fd_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 std::optional<int> SignalQueue::Next() {

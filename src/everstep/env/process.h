@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "everstep/base/clock.h"
-#include "everstep/env/descriptor.h"
+#include "everstep/env/fd.h"
 
 namespace everstep {
 
@@ -48,8 +48,8 @@ class Process {
 
   pid_t pid() const { return pid_; }
   int pidfd() const { return pidfd_.get(); }  // readable once it has exited
-  Descriptor& out() { return out_; }          // read ends, when pipe_output was asked for
-  Descriptor& err() { return err_; }
+  UniqueFd& out() { return out_; }            // read ends, when pipe_output was asked for
+  UniqueFd& err() { return err_; }
 
   void Signal(int signal) const;       // no effect once it has exited
   void SignalGroup(int signal) const;  // also after it has exited, as long as it is not reaped
@@ -66,7 +66,7 @@ class Process {
   pid_t pid_ = 0;  // 0 once reaped
   bool own_group_ = false;
   std::optional<int> status_;
-  Descriptor pidfd_, out_, err_;
+  UniqueFd pidfd_, out_, err_;
 };
 
 // The file that execvp would run: kNotFound or kPermissionDenied, naming it, if there is none.
@@ -103,7 +103,7 @@ class SignalQueue {
   std::optional<int> Next();            // never blocks
 
  private:
-  Descriptor fd_;
+  UniqueFd fd_;
 };
 
 }  // namespace everstep

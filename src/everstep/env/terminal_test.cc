@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "everstep/env/clock.h"
-#include "everstep/env/descriptor.h"
+#include "everstep/env/pipe.h"
 
 namespace everstep {
 namespace {
