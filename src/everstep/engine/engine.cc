@@ -140,6 +140,9 @@ absl::Status Engine::EnterView() {
       Perform(machine_.OnOrder(*pending_stop_, Now()));
       continue;
     }
+    if (parts_.probe->ToldToLeave()) {
+      return absl::CancelledError(absl::StrCat("told to leave while no step could run, at step ", step()));
+    }
     parts_.phases->Enter(Phase::kViewChange);
     EV_RETURN_IF_ERROR(WaitForOrder());
   }
