@@ -22,7 +22,7 @@ using namespace everstep;
 absl::Status Train(Worker& worker, const Flags& flags) {
   const auto split = [&](const std::string& name) {
     return Dataset::FromTfRecord(flags.data + "/" + name + ".tfrecord")
-        .Features({Raw("image", DType::kUInt8, {784}), FixedLen("label", DType::kInt64, {})});
+        .Features({Raw("image", DType::kUInt8, {784}), FixedLen("label", DType::kInt64)});
   };
 
   MultiWorkerMirroredStrategy strategy(worker);
@@ -39,12 +39,12 @@ absl::Status Train(Worker& worker, const Flags& flags) {
       .metrics = {Accuracy()},
   }));
 
-  EV_RETURN_IF_ERROR(model
-                         .Fit(split("train").Shuffle(),
-                              {.epochs = flags.epochs,
-                               .batch_size = flags.batch_size,
-                               .checkpoint_every_steps = flags.checkpoint_every_steps})
-                         .status());
+  EV_RETURN_IF_ERROR(
+      model
+          .Fit(split("train"), {.epochs = flags.epochs,
+                                .batch_size = flags.batch_size,
+                                .checkpoint_every_steps = flags.checkpoint_every_steps})
+          .status());
 
   EV_ASSIGN_OR_RETURN(Logs logs, model.Evaluate(split("test"), {.batch_size = 1000}));
   if (strategy.IsChief()) {

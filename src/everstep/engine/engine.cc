@@ -140,6 +140,9 @@ absl::Status Engine::EnterView() {
       Perform(machine_.OnOrder(*pending_stop_, Now()));
       continue;
     }
+    if (parts_.probe->ToldToLeave()) {
+      return absl::CancelledError(absl::StrCat("told to leave while no step could run, at step ", step()));
+    }
     parts_.phases->Enter(Phase::kViewChange);
     EV_RETURN_IF_ERROR(WaitForOrder());
   }
@@ -221,7 +224,8 @@ absl::Status Engine::Train(const TrainPlan& plan) {
     bool leave = false;
     absl::Status status = InView([&] {
       const Member& self = communicator_->view().members[communicator_->rank()];
-      plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin, self.replica_end);
+      plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin,
+                          self.replica_end);
       return TrainStep(plan, &leave);
     });
     EV_RETURN_IF_ERROR(status);

@@ -55,6 +55,7 @@ struct StepReport {
 
 struct TrainPlan {
   BatchSource* source = nullptr;
+  Step begin = 0;                                     // the step that the source calls 0
   Step end = 0;                                       // trains until the state is at this step
   Step checkpoint_every = 0;                          // steps; 0 = at the end only
   std::function<void(const StepReport&)> after_step;  // on every worker, after the update

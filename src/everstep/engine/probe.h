@@ -33,9 +33,10 @@ class Probe {
     return ranks;
   }
 
-  // Set by a signal handler or by an order; the engine leaves at the next step boundary.
+  // Set by a signal (through the flag) or by an order; the engine leaves at the next step boundary.
   void TellToLeave() { told_to_leave_.store(true, std::memory_order_relaxed); }
   bool ToldToLeave() const { return told_to_leave_.load(std::memory_order_relaxed); }
+  std::atomic<bool>* leave_flag() { return &told_to_leave_; }
 
   // Cuts the running round short, if one is running.
   void Interrupt(const absl::Status& why) {

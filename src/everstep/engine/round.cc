@@ -9,6 +9,14 @@
 #include "everstep/collective/add.h"
 
 namespace everstep {
+namespace {
+
+// dst += src, the one addition; equal sizes.
+void AddSpan(absl::Span<float> dst, absl::Span<const float> src) {
+  AddInto(dst.data(), src.data(), static_cast<int64_t>(dst.size()));
+}
+
+}  // namespace
 
 ArenaShape ArenaShapeFor(const StateLayout& layout, int num_replicas) {
   ArenaShape shape;
@@ -40,7 +48,7 @@ void RoundRunner::StoreStatistics(int slot, const ReplicaResult& result) {
 absl::Status RoundRunner::StartBucket(int bucket, Round round, Deadline deadline) {
   for (size_t i = tail_begin_; i < plan_.ops.size(); ++i) {
     const TreeOp& op = plan_.ops[i];
-    AddInto(BucketOf(op.slot, bucket), BucketOf(op.arg, bucket));
+    AddSpan(BucketOf(op.slot, bucket), BucketOf(op.arg, bucket));
   }
   std::vector<Part> parts;
   for (size_t i = 0; i < plan_.nodes.size(); ++i) {
@@ -82,9 +90,10 @@ absl::Status RoundRunner::Train(Round round, Step step, Step batch_step, Deadlin
   for (size_t i = 0; i < tail_begin_; ++i) {
     const TreeOp& op = plan_.ops[i];
     if (op.kind == TreeOp::kLeaf) {
-      EV_RETURN_IF_ERROR(TrainLeaf(op, op.arg + 1 == replica_end, round, step, batch_step, deadline));
+      EV_RETURN_IF_ERROR(
+          TrainLeaf(op, op.arg + 1 == replica_end, round, step, batch_step, deadline));
     } else {
-      AddInto(parts_.communicator->partial(op.slot), parts_.communicator->partial(op.arg));
+      AddSpan(parts_.communicator->partial(op.slot), parts_.communicator->partial(op.arg));
     }
   }
   if (tickets_.size() != layout_.buckets.size()) {
@@ -101,7 +110,7 @@ absl::Status RoundRunner::Evaluate(Round round, Step step, Deadline deadline) {
   for (size_t i = 0; i < tail_begin_; ++i) {
     const TreeOp& op = plan_.ops[i];
     if (op.kind == TreeOp::kAdd) {
-      AddInto(BucketOf(op.slot, bucket), BucketOf(op.arg, bucket));
+      AddSpan(BucketOf(op.slot, bucket), BucketOf(op.arg, bucket));
       continue;
     }
     EV_ASSIGN_OR_RETURN(std::shared_ptr<const Batch> batch,

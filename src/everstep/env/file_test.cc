@@ -2,24 +2,19 @@
 #include "everstep/env/file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
+
+#include "everstep/env/temp_directory.h"
 
 namespace everstep {
 namespace {
 
 class FileTest : public ::testing::Test {
  protected:
-  FileTest() {
-    std::string pattern = ::testing::TempDir() + "everstep_file_XXXXXX";
-    dir_ = mkdtemp(pattern.data());
-  }
-  ~FileTest() override { EXPECT_TRUE(fs_.RemoveTree(dir_).ok()); }
-
-  std::string Path(std::string_view name) const { return JoinPath(dir_, name); }
+  std::string Path(std::string_view name) const { return dir_.File(name); }
   absl::Status Write(const std::string& path, std::string_view text,
                      FileSystem::Create create = FileSystem::Create::kTruncate) {
     auto file = fs_.OpenForWriting(path, create);
@@ -31,7 +26,7 @@ class FileTest : public ::testing::Test {
   }
 
   FileSystem& fs_ = RealFileSystem();
-  std::string dir_;
+  TempDirectory dir_;
 };
 
 TEST_F(FileTest, WhatIsWrittenIsRead) {
@@ -75,7 +70,7 @@ TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
   const absl::Status missing = fs_.OpenForReading(Path("none")).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(missing.message(), "cannot open " + Path("none") + ": No such file or directory");
-  EXPECT_EQ(fs_.OpenForReading(dir_).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(fs_.OpenForReading(dir_.path()).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(fs_.List(Path("none")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(fs_.Rename(Path("none"), Path("x")).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(fs_.Remove(Path("none")).code(), absl::StatusCode::kNotFound);

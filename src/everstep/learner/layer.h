@@ -11,23 +11,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "everstep/base/tensor_span.h"
+#include "everstep/learner/initializer.h"
 #include "everstep/learner/layers.h"
 #include "everstep/learner/losses.h"
 
 namespace everstep {
-
-// How a parameter begins: a pure function of (seed, index of the parameter in the model, element).
-enum class Initializer {
-  kZeros,
-  kOnes,
-  kGlorotUniform,  // uniform in +-sqrt(6 / (fan_in + fan_out)), fans counted as Keras does
-};
-
-struct ParameterSpec {
-  std::string name;  // "kernel"
-  std::vector<int64_t> shape;
-  Initializer initializer = Initializer::kGlorotUniform;
-};
 
 // A tensor between layers, without the batch dimension.
 struct TensorSpec {
@@ -69,6 +57,9 @@ class Layer {
   virtual std::string kind() const = 0;  // "dense"
   // Everything that changes what it computes, in one line: "Dense(units=128, activation=relu)".
   virtual std::string Describe() const = 0;
+
+  // Input types that Forward takes as they are; others are made float32 first.
+  virtual bool Accepts(DType dtype) const { return dtype == DType::kFloat32; }
 
   // Output and parameters for an input. kInvalidArgument: the input does not fit, or an option is
   // out of range; says what is expected. The learner adds the layer's name.

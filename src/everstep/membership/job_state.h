@@ -72,6 +72,7 @@ struct WorkerEntry {
   Task task;
   Incarnation incarnation = 0;
   std::string agent;  // who runs its process
+  int slot = 0;       // of that agent
   WorkerState state = WorkerState::kOrdered;
   std::optional<Hello> hello;
   bool away = false;     // its stream is lost
@@ -116,6 +117,7 @@ struct JobState {
   std::unordered_map<Incarnation, int> index_of;
   std::array<int, static_cast<size_t>(WorkerState::kCount)> count{};  // workers in each state
   Incarnation next_incarnation = 1;
+  ClusterSpec cluster;
 
   View view;  // prepared or committed; id zero before the first
   bool view_closed = false;

@@ -58,27 +58,28 @@ absl::Status Sequential::State::CheckCompiled() const {
 
 absl::StatusOr<BatchSource*> Sequential::State::Open(const Dataset& data, int64_t batch_size,
                                                      bool training) {
-  BatchOptions options;
-  options.global_batch_size = batch_size;
-  options.num_replicas = worker().settings().num_replicas;
+  BatchOptions batches;
+  batches.global_batch = batch_size;
+  batches.num_replicas = worker().settings().num_replicas;
+  batches.seed = worker().settings().seed;
   // Each Fit shuffles in its own way; the first one as the job's seed says.
-  options.seed = fits == 0 ? worker().settings().seed : HashKey({worker().settings().seed, fits});
-  options.shuffle = training;
-  EV_ASSIGN_OR_RETURN(std::unique_ptr<BatchSource> source, OpenBatchSource(data, options));
+  if (fits > 0) batches.seed = HashKey({batches.seed, fits});
+  EV_ASSIGN_OR_RETURN(std::unique_ptr<BatchSource> source,
+                      worker().Open(training ? data : data.NoShuffle(), batches));
   sources.push_back(std::move(source));
   return sources.back().get();
 }
 
 absl::Status Sequential::State::Join(const Dataset& data, const BatchSource& source) {
   if (engine != nullptr) return absl::OkStatus();
-  if (data.features().size() < 2) {
+  if (data.fields().size() < 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the dataset has ", data.features().size(),
+        absl::StrCat("the dataset has ", data.fields().size(),
                      " features; Fit needs an input and a label, in this order"));
   }
   ModelSpec spec;
   const auto field = [&](size_t i) {
-    const Feature& f = data.features()[i];
+    const FeatureSpec& f = data.fields()[i];
     return FieldSpec{f.name, f.dtype, f.shape};
   };
   spec.input = field(0);
@@ -110,11 +111,14 @@ namespace {
 
 std::string EpochLine(int64_t epoch, int64_t epochs, const ProgressMeter& meter,
                       const Learner& learner, Step steps) {
-  std::string line = fmt::format("Epoch {}/{} - {} steps - {:.1f}s", epoch + 1, epochs, steps,
-                                 meter.SecondsInEpoch());
+  const double seconds = meter.SecondsInEpoch();
+  std::string line =
+      fmt::format("Epoch {}/{} - {} steps - {:.1f}s - {:.3f} ms/step", epoch + 1, epochs, steps,
+                  seconds, 1e3 * seconds / static_cast<double>(steps));
   const std::vector<std::string> names = learner.SummaryNames();
   const std::vector<double> means = meter.Means();
-  for (size_t i = 0; i < means.size(); ++i) line += fmt::format(" - {}: {:.4f}", names[i], means[i]);
+  for (size_t i = 0; i < means.size(); ++i)
+    line += fmt::format(" - {}: {:.4f}", names[i], means[i]);
   return line;
 }
 
@@ -124,10 +128,10 @@ absl::StatusOr<History> Sequential::Fit(const Dataset& data, FitOptions options)
   State& s = *state_;
   EV_RETURN_IF_ERROR(s.CheckCompiled());
   if (options.epochs < 1 || options.batch_size < 1 || options.checkpoint_every_steps < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Fit: epochs (", options.epochs, ") and batch_size (", options.batch_size,
-                     ") must be at least 1, checkpoint_every_steps (",
-                     options.checkpoint_every_steps, ") at least 0"));
+    return absl::InvalidArgumentError(absl::StrCat("Fit: epochs (", options.epochs,
+                                                   ") and batch_size (", options.batch_size,
+                                                   ") must be at least 1, checkpoint_every_steps (",
+                                                   options.checkpoint_every_steps, ") at least 0"));
   }
   EV_ASSIGN_OR_RETURN(BatchSource * source, s.Open(data, options.batch_size, true));
   ++s.fits;
@@ -153,8 +157,8 @@ absl::StatusOr<History> Sequential::Fit(const Dataset& data, FitOptions options)
     if (!epoch_ends) return;
     history.epochs.push_back(s.ToLogs(meter.Means()));
     if (options.verbose && s.worker().IsChief()) {
-      s.worker().Print(EpochLine(done / per_epoch - 1, options.epochs, meter, *s.learner,
-                                 per_epoch));
+      s.worker().Print(
+          EpochLine(done / per_epoch - 1, options.epochs, meter, *s.learner, per_epoch));
     }
     meter.StartEpoch();
   };

@@ -53,7 +53,8 @@ class Sequential {
   // Trains for `epochs` passes over `data`, whose first feature is the input and the second the
   // label, then commits a checkpoint of the last step. May be called again: training goes on from
   // the present step.
-  // kInvalidArgument: what must be changed. kDataLoss: which file, where. kCancelled: told to leave.
+  // kInvalidArgument: what must be changed. kDataLoss: which file, where. kCancelled: told to
+  // leave.
   absl::StatusOr<History> Fit(const Dataset& data, FitOptions options);
 
   // Loss and metrics over one pass of `data`, in evaluation mode.

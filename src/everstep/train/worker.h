@@ -1,4 +1,5 @@
-// train: Worker, what the API needs of the process it runs in. runtime implements it; tests may too.
+// train: Worker, what the API needs of the process it runs in. runtime implements it; tests may
+// too.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,15 @@
 #include "absl/status/statusor.h"
 #include "everstep/base/clock.h"
 #include "everstep/base/task.h"
+#include "everstep/data/batch_source.h"
+#include "everstep/data/record_batch_source.h"
 #include "everstep/engine/engine.h"
 #include "everstep/learner/learner.h"
 
 namespace everstep {
 
-// Fixed for the life of the process; replicas, seed and threads are the job's, equal on all workers.
+// Fixed for the life of the process; replicas, seed and threads are the job's, equal on all
+// workers.
 struct WorkerSettings {
   Task task;            // this process's place in the cluster
   int num_workers = 1;  // at the start of the job
@@ -32,6 +36,10 @@ class Worker {
   // kFailedPrecondition the second time. `fingerprint` says what must be equal on all workers.
   virtual absl::StatusOr<Engine*> Join(std::unique_ptr<Learner> learner,
                                        Fingerprint fingerprint) = 0;
+
+  // The batches of `data`.
+  virtual absl::StatusOr<std::unique_ptr<BatchSource>> Open(const Dataset& data,
+                                                            const BatchOptions& options) = 0;
 
   // How far training is, for people; cheap, any number of times.
   virtual void ShowProgress(const Scalars& scalars) = 0;

@@ -1,0 +1,20 @@
+// learner: what torch keeps per process or thread, set so that a step is a pure function.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+namespace everstep {
+
+// Deterministic algorithms, one inter-op thread. For the process, once.
+void PrepareTorchProcess();
+
+// `threads` for ATen and BLAS in the calling thread, and the floating-point environment of it and
+// of its workers. Cheap when nothing changed; called before every computation.
+void PrepareTorchThread(int threads);
+
+// Puts a CPU generator into the state named by all 64 bits of `key`; torch's own seeding keeps 32.
+void SeedGenerator(at::Generator generator, uint64_t key);
+
+}  // namespace everstep
