@@ -99,7 +99,8 @@ void Engine::Perform(const Actions& actions) {
       parts_.control->Send(say->message);
     } else if (const auto* link = std::get_if<LinkAction>(&action)) {
       parts_.phases->Enter(Phase::kViewChange);
-      Perform(machine_.Linked(Link(link->view), Now()));
+      const absl::Status linked = Link(link->view);
+      Perform(machine_.Linked(linked, BlamedPeer(linked), Now()));
     } else if (std::holds_alternative<UnlinkAction>(action)) {
       Unlink();
     }
@@ -169,7 +170,7 @@ absl::Status Engine::InView(const std::function<absl::Status()>& round) {
     const bool interrupted = parts_.probe->input_cancel().IsSet();
     if (!EndsTheViewOnly(status) && !interrupted) return status;
     log::Warning("engine", "step {} is cut short: {}", step(), std::string(status.message()));
-    Perform(machine_.RoundFailed(status));
+    Perform(machine_.RoundFailed(status, BlamedPeer(status)));
   }
 }
 
