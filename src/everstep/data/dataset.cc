@@ -7,17 +7,17 @@
 
 namespace everstep {
 
-std::string FieldSpec::ToString() const {
+std::string FeatureSpec::ToString() const {
   return absl::StrCat(name, ": ", encoding == Encoding::kRaw ? "raw " : "", NameOf(dtype),
                       ShapeToString(shape));
 }
 
-FieldSpec FixedLen(std::string name, DType dtype, std::vector<int64_t> shape) {
-  return {std::move(name), FieldSpec::Encoding::kList, dtype, std::move(shape)};
+FeatureSpec FixedLen(std::string name, DType dtype, std::vector<int64_t> shape) {
+  return {std::move(name), FeatureSpec::Encoding::kList, dtype, std::move(shape)};
 }
 
-FieldSpec Raw(std::string name, DType dtype, std::vector<int64_t> shape) {
-  return {std::move(name), FieldSpec::Encoding::kRaw, dtype, std::move(shape)};
+FeatureSpec Raw(std::string name, DType dtype, std::vector<int64_t> shape) {
+  return {std::move(name), FeatureSpec::Encoding::kRaw, dtype, std::move(shape)};
 }
 
 Dataset Dataset::FromTfRecord(std::string path) {
@@ -30,7 +30,7 @@ Dataset Dataset::FromTfRecord(std::vector<std::string> paths) {
   return dataset;
 }
 
-Dataset Dataset::Features(std::vector<FieldSpec> fields) const {
+Dataset Dataset::Features(std::vector<FeatureSpec> fields) const {
   Dataset copy = *this;
   copy.fields_ = std::move(fields);
   return copy;

@@ -15,7 +15,7 @@
 namespace everstep {
 
 // One feature of a tf.train.Example as one field of a batch.
-struct FieldSpec {
+struct FeatureSpec {
   enum class Encoding { kList, kRaw };
 
   std::string name;  // of the feature and of the field
@@ -29,9 +29,9 @@ struct FieldSpec {
 
 // A float list (float32, float64) or an int64 list (integers, bool; a value that does not fit its
 // type is an error) with as many values as the shape has elements.
-FieldSpec FixedLen(std::string name, DType dtype, std::vector<int64_t> shape = {});
+FeatureSpec FixedLen(std::string name, DType dtype, std::vector<int64_t> shape = {});
 // A bytes list of one value: the elements' bytes, little-endian.
-FieldSpec Raw(std::string name, DType dtype, std::vector<int64_t> shape);
+FeatureSpec Raw(std::string name, DType dtype, std::vector<int64_t> shape);
 
 // Changes one example in place. `key` is all the randomness it may use (RandomAt(key, k)): it
 // depends on (seed, epoch, record) only. Called from several threads at once.
@@ -46,7 +46,7 @@ class Dataset {
   static Dataset FromTfRecord(std::string path);
   static Dataset FromTfRecord(std::vector<std::string> paths);  // one sequence, in this order
 
-  Dataset Features(std::vector<FieldSpec> fields) const;
+  Dataset Features(std::vector<FeatureSpec> fields) const;
   Dataset Shuffle(ShuffleOptions options = {}) const;  // how it is unless told otherwise
   Dataset NoShuffle() const;
   // Whether decoded examples may be kept in memory; so it is unless told otherwise.
@@ -56,7 +56,7 @@ class Dataset {
   Dataset Map(std::string identity, MapFunction function) const;
 
   const std::vector<std::string>& paths() const { return paths_; }
-  const std::vector<FieldSpec>& fields() const { return fields_; }
+  const std::vector<FeatureSpec>& fields() const { return fields_; }
   const ShuffleOptions& shuffle() const { return shuffle_; }
   bool cache() const { return cache_; }
   const MapFunction& map() const { return map_; }
@@ -64,7 +64,7 @@ class Dataset {
 
  private:
   std::vector<std::string> paths_;
-  std::vector<FieldSpec> fields_;
+  std::vector<FeatureSpec> fields_;
   ShuffleOptions shuffle_;
   bool cache_ = true;
   std::string map_identity_;

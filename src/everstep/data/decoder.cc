@@ -14,13 +14,13 @@ constexpr int64_t kMaxExampleBytes = int64_t{1} << 30;
 
 using Kind = FeatureView::Kind;
 
-Kind KindOf(const FieldSpec& field) {
-  if (field.encoding == FieldSpec::Encoding::kRaw) return Kind::kBytes;
+Kind KindOf(const FeatureSpec& field) {
+  if (field.encoding == FeatureSpec::Encoding::kRaw) return Kind::kBytes;
   const bool is_float = field.dtype == DType::kFloat32 || field.dtype == DType::kFloat64;
   return is_float ? Kind::kFloat : Kind::kInt64;
 }
 
-absl::Status Mismatch(const FieldSpec& field, std::string_view what) {
+absl::Status Mismatch(const FeatureSpec& field, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("feature \"", field.name, "\" ", std::string(what),
                                                  " (wanted ", field.ToString(), ")"));
 }
@@ -39,7 +39,7 @@ std::string NamesIn(std::string_view record) {
 
 // The values as T; the first that does not fit is an error.
 template <typename T>
-absl::Status Narrow(const FieldSpec& field, absl::Span<const int64_t> values, std::byte* out) {
+absl::Status Narrow(const FeatureSpec& field, absl::Span<const int64_t> values, std::byte* out) {
   auto* at = reinterpret_cast<T*>(out);
   for (int64_t value : values) {
     if (value < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
@@ -53,23 +53,23 @@ absl::Status Narrow(const FieldSpec& field, absl::Span<const int64_t> values, st
 
 }  // namespace
 
-absl::StatusOr<ExampleDecoder> ExampleDecoder::Make(std::vector<FieldSpec> fields) {
+absl::StatusOr<ExampleDecoder> ExampleDecoder::Make(std::vector<FeatureSpec> fields) {
   if (fields.empty()) {
     return absl::InvalidArgumentError("a data set needs .Features({...}): none were named");
   }
   int64_t total = 0;
-  for (const FieldSpec& field : fields) {
+  for (const FeatureSpec& field : fields) {
     const int64_t elements = NumElements(field.shape);
     if (field.name.empty() || elements < 0 || elements > kMaxExampleBytes ||
         (total += field.num_bytes()) > kMaxExampleBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("field ", field.ToString(), ": no name, a negative shape, or over 1 GiB"));
     }
-    if (field.encoding == FieldSpec::Encoding::kList && field.dtype == DType::kUInt64) {
+    if (field.encoding == FeatureSpec::Encoding::kList && field.dtype == DType::kUInt64) {
       return absl::InvalidArgumentError(
           absl::StrCat("field ", field.ToString(), ": lists hold int64, not uint64"));
     }
-    for (const FieldSpec& other : fields) {
+    for (const FeatureSpec& other : fields) {
       if (&other != &field && other.name == field.name) {
         return absl::InvalidArgumentError(
             absl::StrCat("two fields are called \"", field.name, "\""));
@@ -100,7 +100,7 @@ absl::Status ExampleDecoder::Decode(std::string_view record, absl::Span<std::byt
   return absl::OkStatus();
 }
 
-absl::Status ExampleDecoder::DecodeField(const FieldSpec& field, const FeatureView& view,
+absl::Status ExampleDecoder::DecodeField(const FeatureSpec& field, const FeatureView& view,
                                          std::byte* out, Scratch* scratch) const {
   const Kind want = KindOf(field);
   if (view.kind() != want) {

@@ -23,9 +23,9 @@ class ExampleDecoder {
   };
 
   // kInvalidArgument, naming the field, for a description that cannot be decoded.
-  static absl::StatusOr<ExampleDecoder> Make(std::vector<FieldSpec> fields);
+  static absl::StatusOr<ExampleDecoder> Make(std::vector<FeatureSpec> fields);
 
-  const std::vector<FieldSpec>& fields() const { return fields_; }
+  const std::vector<FeatureSpec>& fields() const { return fields_; }
 
   // Writes field f to out[f], fields()[f].num_bytes() bytes, aligned to its type. kDataLoss: the
   // bytes are no Example. kInvalidArgument: a feature is missing, of another kind or length, or
@@ -34,11 +34,11 @@ class ExampleDecoder {
                       Scratch* scratch) const;
 
  private:
-  explicit ExampleDecoder(std::vector<FieldSpec> fields) : fields_(std::move(fields)) {}
-  absl::Status DecodeField(const FieldSpec& field, const FeatureView& view, std::byte* out,
+  explicit ExampleDecoder(std::vector<FeatureSpec> fields) : fields_(std::move(fields)) {}
+  absl::Status DecodeField(const FeatureSpec& field, const FeatureView& view, std::byte* out,
                            Scratch* scratch) const;
 
-  std::vector<FieldSpec> fields_;
+  std::vector<FeatureSpec> fields_;
 };
 
 }  // namespace everstep

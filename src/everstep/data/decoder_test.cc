@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 // Decodes one field of `record`.
 template <typename T>
-absl::StatusOr<std::vector<T>> Decode(const FieldSpec& field, const std::string& record) {
+absl::StatusOr<std::vector<T>> Decode(const FeatureSpec& field, const std::string& record) {
   auto decoder = ExampleDecoder::Make({field});
   if (!decoder.ok()) return decoder.status();
   // Not std::vector<T>: that of bool has no bytes.
@@ -42,7 +42,7 @@ std::string Record() {
   return builder.Finish();
 }
 
-std::string ErrorOf(const FieldSpec& field, const std::string& record = Record()) {
+std::string ErrorOf(const FeatureSpec& field, const std::string& record = Record()) {
   const absl::Status status = Decode<int64_t>(field, record).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
@@ -85,8 +85,8 @@ TEST(Decoder, BytesThatAreNoExampleAreDataLoss) {
 }
 
 TEST(Decoder, DescriptionsThatMakeNoSenseAreRefused) {
-  for (const std::vector<FieldSpec>& fields :
-       {std::vector<FieldSpec>{},
+  for (const std::vector<FeatureSpec>& fields :
+       {std::vector<FeatureSpec>{},
         {FixedLen("", DType::kInt64)},
         {FixedLen("x", DType::kInt64, {-1})},
         {FixedLen("x", DType::kUInt64)},
@@ -98,7 +98,7 @@ TEST(Decoder, DescriptionsThatMakeNoSenseAreRefused) {
 
 TEST(Decoder, ManyFieldsAreFoundInOneRecord) {
   ExampleBuilder builder;
-  std::vector<FieldSpec> fields;
+  std::vector<FeatureSpec> fields;
   std::vector<int64_t> values(40);
   std::vector<std::byte*> out;
   for (int64_t i = 0; i < 40; ++i) {

@@ -21,7 +21,7 @@ uint64_t HashText(const std::string& text) { return XXH3_64bits(text.data(), tex
 uint64_t FingerprintOf(const RecordIndex& index, const Dataset& dataset,
                        const BatchOptions& options) {
   std::string fields;
-  for (const FieldSpec& field : dataset.fields()) absl::StrAppend(&fields, field.ToString(), "\n");
+  for (const FeatureSpec& field : dataset.fields()) absl::StrAppend(&fields, field.ToString(), "\n");
   const ShuffleOptions& shuffle = dataset.shuffle();
   return HashKey(
       {index.fingerprint(), HashText(fields), HashText(dataset.map_identity()), shuffle.shuffle,
@@ -74,7 +74,7 @@ RecordBatchSource::RecordBatchSource(std::shared_ptr<const RecordIndex> index, D
 
   const int64_t largest_share = (std::min(batch, n) - 1) / options_.num_replicas + 1;
   int64_t total = 0;
-  for (const FieldSpec& field : decoder_.fields()) {
+  for (const FeatureSpec& field : decoder_.fields()) {
     field_bytes_.push_back(field.num_bytes());
     field_offsets_.push_back(total);
     total += (largest_share * field.num_bytes() + kAlignment - 1) / kAlignment * kAlignment;
@@ -146,7 +146,7 @@ absl::StatusOr<std::shared_ptr<const Batch>> RecordBatchSource::Make(Step step, 
   batch->global_examples = GlobalExamples(step);
   batch->memory = memory;
   for (size_t f = 0; f < field_bytes_.size(); ++f) {
-    const FieldSpec& spec = decoder_.fields()[f];
+    const FeatureSpec& spec = decoder_.fields()[f];
     TensorSpan field{spec.name, spec.dtype, {batch->examples}, memory.get() + field_offsets_[f]};
     field.shape.insert(field.shape.end(), spec.shape.begin(), spec.shape.end());
     batch->fields.push_back(std::move(field));
