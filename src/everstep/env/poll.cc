@@ -2,6 +2,7 @@
 #include "everstep/env/poll.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -85,6 +86,15 @@ absl::StatusOr<UniqueFd> OpenPidFd(int pid) {
 bool HasExited(int pid_fd) {
   pollfd item = {pid_fd, POLLIN, 0};
   return ::poll(&item, 1, 0) == 1 && (item.revents & POLLIN) != 0;
+}
+
+absl::StatusOr<UniqueFd> Duplicate(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("duplicating a descriptor: ", strerror(errno)));
+  }
+  return copy;
 }
 
 int OwnPid() { return ::getpid(); }

@@ -20,8 +20,8 @@ struct PollItem {
   bool hung_up = false;   // out: the other end is gone for writing; bytes may still be unread
 };
 
-// Fills the out fields of `items`. Returns once one is set or `timeout` has passed (not positive: at
-// once; rounded up to whole milliseconds), or early on a signal. Any thread.
+// Fills the out fields of `items`. Returns once one is set or `timeout` has passed (not positive:
+// at once; rounded up to whole milliseconds), or early on a signal. Any thread.
 absl::Status Poll(absl::Span<PollItem> items, Duration timeout);
 
 // A counter to wake a poller with: non-blocking, close-on-exec.
@@ -33,6 +33,9 @@ void DrainEventFd(int fd) noexcept;   // makes it unreadable
 // gets the same number later. kNotFound when there is no such process.
 absl::StatusOr<UniqueFd> OpenPidFd(int pid);
 bool HasExited(int pid_fd);  // whether a pidfd's process has ended (a zombie has)
+
+// A second descriptor of the same thing, close-on-exec.
+absl::StatusOr<UniqueFd> Duplicate(int fd);
 
 int OwnPid();
 

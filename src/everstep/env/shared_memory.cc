@@ -44,8 +44,8 @@ absl::StatusOr<SharedMapping> SharedMapping::Map(int fd, size_t bytes) {
   }
   struct stat info {};
   if (::fstat(fd, &info) != 0 || info.st_size != static_cast<off_t>(bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat("shared memory has ", info.st_size,
-                                                   " bytes where ", bytes, " were expected"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("shared memory has ", info.st_size, " bytes where ", bytes, " were expected"));
   }
   SharedMapping mapping;
   if (bytes == 0) return mapping;

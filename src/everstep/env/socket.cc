@@ -96,9 +96,8 @@ struct AbstractAddress {
 
 absl::StatusOr<AbstractAddress> AbstractOf(const std::string& name) {
   if (name.empty() || name.size() > kMaxAbstractName) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("an abstract socket's name has 1 to ", kMaxAbstractName, " bytes, not ",
-                     name.size()));
+    return absl::InvalidArgumentError(absl::StrCat("an abstract socket's name has 1 to ",
+                                                   kMaxAbstractName, " bytes, not ", name.size()));
   }
   AbstractAddress result;
   result.address.sun_family = AF_UNIX;
@@ -232,13 +231,12 @@ absl::Status TuneTcp(int socket, Duration lost_after) {
   const int ms = static_cast<int>(std::max<int64_t>(1, lost_after.count() / 1'000'000));
   const int seconds = std::max(1, ms / 2000);  // idle time, then one probe after as long
   const int probes = 1;
-  const bool ok =
-      ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
-      ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms) == 0 &&
-      ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0 &&
-      ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds) == 0 &&
-      ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds) == 0 &&
-      ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes) == 0;
+  const bool ok = ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+                  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms) == 0 &&
+                  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0 &&
+                  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds) == 0 &&
+                  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds) == 0 &&
+                  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes) == 0;
   return ok ? absl::OkStatus() : Failed("setting TCP options", errno);
 }
 
@@ -319,9 +317,18 @@ absl::StatusOr<size_t> SendSome(int socket, absl::Span<const std::byte> first,
 }
 
 absl::StatusOr<Received> ReceiveSome(int socket, absl::Span<std::byte> out) {
-  if (out.empty()) return Received{};
+  return ReceiveSome(socket, out, {});
+}
+
+absl::StatusOr<Received> ReceiveSome(int socket, absl::Span<std::byte> first,
+                                     absl::Span<std::byte> second) {
+  if (first.empty() && second.empty()) return Received{};
+  iovec pieces[2] = {{first.data(), first.size()}, {second.data(), second.size()}};
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = second.empty() ? 1 : 2;
   while (true) {
-    const ssize_t n = ::recv(socket, out.data(), out.size(), MSG_DONTWAIT);
+    const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n > 0) return Received{static_cast<size_t>(n), false};
     if (n == 0) return Received{0, true};
     if (errno == EINTR) continue;
@@ -354,7 +361,8 @@ absl::Status ReceiveAll(int socket, absl::Span<std::byte> out, Deadline deadline
 absl::Status SendWithFds(int socket, absl::Span<const std::byte> bytes, absl::Span<const int> fds,
                          Deadline deadline) {
   if (bytes.empty() || fds.size() > kMaxFds) {
-    return absl::InvalidArgumentError("descriptors travel with at least one byte, at most 8 of them");
+    return absl::InvalidArgumentError(
+        "descriptors travel with at least one byte, at most 8 of them");
   }
   if (fds.empty()) return SendAll(socket, bytes, deadline);
   iovec piece = AsIovec(bytes);

@@ -67,6 +67,9 @@ struct Received {
   bool end_of_file = false;  // the other end closed, in order
 };
 absl::StatusOr<Received> ReceiveSome(int socket, absl::Span<std::byte> out);
+// Into `first`, and what is left over into `second`.
+absl::StatusOr<Received> ReceiveSome(int socket, absl::Span<std::byte> first,
+                                     absl::Span<std::byte> second);
 
 // All of it, or an error; an end of file before that is kUnavailable.
 absl::Status SendAll(int socket, absl::Span<const std::byte> bytes, Deadline deadline);
