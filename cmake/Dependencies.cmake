@@ -7,6 +7,9 @@ find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_package(leveldb CONFIG REQUIRED)
+# A shared library brings what it needs itself; Debian's config names -lsnappy, of which only the
+# runtime package is a dependency.
+set_target_properties(leveldb::leveldb PROPERTIES INTERFACE_LINK_LIBRARIES "")
 find_package(fmt CONFIG REQUIRED)
 find_package(spdlog CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)

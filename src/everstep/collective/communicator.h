@@ -26,6 +26,9 @@ struct Part {
 
 using Ticket = uint64_t;
 
+// The rank that an error of a Communicator blames, or -1. The error's text names its task too.
+int BlamedPeer(const absl::Status& status);
+
 // What a member says at the end of a round.
 struct Vote {
   Step step = 0;        // the step it is in
@@ -53,7 +56,7 @@ enum Wish : uint32_t {
 struct PeerWait {
   int peer = -1;  // rank
   Round round = 0;
-  int bucket = 0;
+  int bucket = 0;  // -1: for its vote
 };
 
 // One per View. One caller thread, but for Abort and Waiting. The first error ends it: every later
@@ -108,6 +111,9 @@ class CommunicatorFactory {
   // kInvalidArgument when `self` is not in the view.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(const View& view, Incarnation self,
                                                                 Deadline deadline) = 0;
+  // Any thread. A Connect of a view up to `view`, under way or still to come, returns kAborted
+  // within 20 ms.
+  virtual void Abandon(const ViewId& view) noexcept { static_cast<void>(view); }
   // "host:port" that peers of other hosts reach this process at; known from construction.
   virtual std::string data_address() const = 0;
 };

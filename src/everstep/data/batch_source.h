@@ -15,6 +15,7 @@ namespace everstep {
 class Cancel {
  public:
   void Set() { set_.store(true, std::memory_order_release); }
+  void Clear() { set_.store(false, std::memory_order_release); }
   bool IsSet() const { return set_.load(std::memory_order_acquire); }
 
  private:

@@ -1,6 +1,7 @@
 // env: environment, POSIX form.
 #include "everstep/env/environment.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -50,6 +51,18 @@ std::string ProcessorCapability() {
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
   return "default";
+}
+
+std::array<uint64_t, 16> AllowedProcessors() {
+  std::array<uint64_t, 16> bits{};
+  cpu_set_t set;
+  static_assert(CPU_SETSIZE == 16 * 64);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &set)) bits[i / 64] |= uint64_t{1} << (i % 64);
+    }
+  }
+  return bits;
 }
 
 std::string ProgramPath() {

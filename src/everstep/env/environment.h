@@ -1,6 +1,7 @@
 // env: environment variables, host name, processor features, random bytes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ uint64_t RandomBits64();  // from the kernel; for names and secrets, never for t
 // "avx512", "avx2" or "default": the widest vectors this processor has, in the words of
 // --cpu-baseline and ATEN_CPU_CAPABILITY.
 std::string ProcessorCapability();
+
+// The processors this process may run on: bit i % 64 of word i / 64 is processor i.
+std::array<uint64_t, 16> AllowedProcessors();
 
 // The absolute path of the running program.
 std::string ProgramPath();

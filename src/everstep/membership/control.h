@@ -22,10 +22,10 @@ class ControlLink {
   // The next order, waiting until `deadline` (a deadline in the past polls). Nullopt: none came.
   virtual std::optional<WorkerOrder> Next(Deadline deadline) = 0;
 
-  // Called from another thread as soon as an order arrives that must cut a running round short
-  // (Close, Stop), before Next returns it. Null clears it, and returns only when no call is
-  // running.
-  virtual void OnInterrupt(std::function<void(const std::string& reason)> callback) = 0;
+  // Called from another thread as soon as an order arrives that concerns a running round (Close,
+  // Stop), before Next returns it: the callee decides whether to cut the round short. Null clears
+  // it, and returns only when no call is running.
+  virtual void OnInterrupt(std::function<void(const WorkerOrder&)> callback) = 0;
 
   // How long the coordinator has been out of reach; zero while it is connected.
   virtual Duration AwayFor() const = 0;

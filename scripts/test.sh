@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs, builds and runs every test. Three builds: the rooms without torch under ASan and UBSan,
+# what several threads share under TSan, and the real one, whose ctest summary comes last.
+#   scripts/test.sh            all of it
+#   scripts/test.sh --quick    only the real build
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+
+scripts/setup.sh
+
+build() {  # directory, then cmake's options
+  local directory=$1
+  shift
+  cmake -G Ninja -B "$directory" "$@" >"$directory.configure.log" 2>&1 || {
+    cat "$directory.configure.log"
+    return 1
+  }
+  cmake --build "$directory" --parallel "$jobs"
+}
+
+if [ "${1:-}" != --quick ]; then
+  build build-asan -DEVERSTEP_TORCH=OFF -DEVERSTEP_SANITIZE=address,undefined
+  ASAN_OPTIONS=detect_leaks=1 ctest --test-dir build-asan --output-on-failure -j "$jobs" -L unit
+  build build-tsan -DEVERSTEP_TORCH=OFF -DEVERSTEP_SANITIZE=thread
+  TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
+    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -R '^(collective|membership|wire)'
+fi
+
+build build
+status=0
+ctest --test-dir build --output-on-failure -j "$jobs" --output-junit "$PWD/build/junit.xml" || status=$?
+# Silent when all is well, so that ctest's summary stays the last word.
+python3 tests/check_skips.py build/junit.xml tests/expected_skips.txt || status=1
+exit "$status"

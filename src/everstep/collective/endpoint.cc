@@ -1,0 +1,154 @@
+// collective: one process's place in the collectives.
+#include "everstep/collective/endpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "everstep/base/status.h"
+#include "everstep/collective/connector.h"
+#include "everstep/env/clock.h"
+#include "everstep/env/poll.h"
+#include "everstep/env/socket.h"
+
+namespace everstep {
+namespace {
+constexpr Duration kExitWait = std::chrono::milliseconds(50);
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Make(const JobSecret& secret,
+                                                         const EndpointOptions& options) {
+  if (options.incarnation == 0) {
+    return absl::InvalidArgumentError("an endpoint needs the incarnation of its process");
+  }
+  std::unique_ptr<Endpoint> endpoint(new Endpoint(secret, options));
+  EV_ASSIGN_OR_RETURN(UniqueFd tcp, ListenTcpInRange(options.listen_host, options.preferred_port,
+                                                     options.first_port, options.last_port));
+  EV_ASSIGN_OR_RETURN(const int port, PortOf(tcp.get()));
+  const std::string& host =
+      options.advertised_host.empty() ? options.listen_host : options.advertised_host;
+  endpoint->address_ = HostPort{host, port}.ToString();
+  EV_ASSIGN_OR_RETURN(UniqueFd local, ListenAbstract(UnixNameOf(secret, options.incarnation)));
+  EV_ASSIGN_OR_RETURN(endpoint->acceptor_, Acceptor::Start(std::move(tcp), std::move(local), secret,
+                                                           options.incarnation, options.acceptor));
+  return endpoint;
+}
+
+Endpoint::~Endpoint() = default;
+
+absl::Status Endpoint::Prepare(const ArenaShape& shape) {
+  if (layout_ != nullptr) {
+    return absl::FailedPreconditionError("the endpoint's memory is prepared already");
+  }
+  EV_ASSIGN_OR_RETURN(layout_, ArenaLayout::Make(shape));
+  EV_ASSIGN_OR_RETURN(arena_, Arena::Create(layout_));
+  return absl::OkStatus();
+}
+
+absl::Status Endpoint::CheckView(const View& view, Incarnation self) const {
+  if (layout_ == nullptr) {
+    return absl::FailedPreconditionError("Prepare the endpoint before it connects");
+  }
+  const int rank = view.RankOf(self);
+  if (self != options_.incarnation || rank < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "this process (incarnation ", self, ") is not a member of view ", view.id.ToString()));
+  }
+  if (view.members.size() > static_cast<size_t>(kMaxMembers)) {
+    return absl::InvalidArgumentError(absl::StrCat("a view of ", view.members.size(),
+                                                   " members; at most ", kMaxMembers, " can be"));
+  }
+  int at = 0;
+  for (const Member& m : view.members) {
+    if (m.replica_begin != at || m.replica_end < at) {
+      return absl::InvalidArgumentError(absl::StrCat("the replicas of view ", view.id.ToString(),
+                                                     " do not follow each other at ",
+                                                     m.task.ToString()));
+    }
+    at = m.replica_end;
+  }
+  if (at != view.num_replicas || at == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the members of view ", view.id.ToString(),
+                                                   " run ", at, " of ", view.num_replicas,
+                                                   " replicas"));
+  }
+  const Member& me = view.members[rank];
+  const size_t parts = MaximalNodes(view.num_replicas, me.replica_begin, me.replica_end).size();
+  if (static_cast<int>(parts) > layout_->shape().slots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this member has ", parts, " partial sums but only ", layout_->shape().slots,
+                     " partial buffers; size them by MaxSlots(R)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Endpoint::EnsureCleanMemory(const View& view) {
+  const Deadline limit = After(RealClock(), kExitWait);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto e = exposures_.begin(); e != exposures_.end();) {
+    if (view.RankOf(e->incarnation) >= 0) {
+      ++e;  // it is past the old view, or it could not be in the new one
+      continue;
+    }
+    PollItem item;
+    item.fd = e->pid_fd.get();
+    item.read = true;
+    do {
+      EV_RETURN_IF_ERROR(Poll(absl::MakeSpan(&item, 1), limit - RealClock().Now()));
+    } while (!item.readable && RealClock().Now() < limit);
+    if (!item.readable) {
+      exposures_.clear();
+      EV_ASSIGN_OR_RETURN(arena_, Arena::Create(layout_));
+      return absl::OkStatus();
+    }
+    e = exposures_.erase(e);
+  }
+  return absl::OkStatus();
+}
+
+void Endpoint::RememberExposure(Incarnation incarnation, int pid_fd) {
+  absl::StatusOr<UniqueFd> copy = Duplicate(pid_fd);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Exposure& e : exposures_) {
+    if (e.incarnation == incarnation) return;
+  }
+  // Without a descriptor to see it end by, the next view without it gets fresh memory.
+  exposures_.push_back({incarnation, copy.ok() ? *std::move(copy) : UniqueFd()});
+}
+
+void Endpoint::ForgetExposures(const View& view, const std::vector<int>& departed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (int rank : departed) {
+    const Incarnation gone = view.members[rank].incarnation;
+    exposures_.erase(std::remove_if(exposures_.begin(), exposures_.end(),
+                                    [&](const Exposure& e) { return e.incarnation == gone; }),
+                     exposures_.end());
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Endpoint::Connect(const View& view, Incarnation self,
+                                                                Deadline deadline) {
+  EV_RETURN_IF_ERROR(CheckView(view, self));
+  EV_RETURN_IF_ERROR(EnsureCleanMemory(view));
+  acceptor_->RaiseFloor(view.id);
+  Connector connector(
+      {secret_, *acceptor_, arena_, options_.step_limit, options_.lost_after,
+       [this, id = view.id] {
+         const std::lock_guard<std::mutex> lock(mutex_);
+         return !(abandoned_ < id);
+       },
+       [this](Incarnation incarnation, int pid_fd) { RememberExposure(incarnation, pid_fd); }},
+      view, view.RankOf(self), deadline);
+  absl::StatusOr<CommunicatorParts> parts = connector.Run();
+  if (!parts.ok()) return parts.status();
+  parts->on_end = [this, view](const std::vector<int>& departed) {
+    ForgetExposures(view, departed);
+  };
+  return TreeCommunicator::Make(*std::move(parts), RealClock());
+}
+
+void Endpoint::Abandon(const ViewId& view) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  abandoned_ = std::max(abandoned_, view);
+}
+
+}  // namespace everstep

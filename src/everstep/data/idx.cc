@@ -1,0 +1,93 @@
+// data: IDX files.
+#include "everstep/data/idx.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "everstep/base/status.h"
+#include "everstep/base/tensor_span.h"
+#include "everstep/io/example.h"
+#include "everstep/io/gzip.h"
+#include "everstep/io/publish.h"
+#include "everstep/io/tfrecord.h"
+
+namespace everstep {
+namespace {
+
+constexpr uint8_t kUnsignedByte = 0x08;
+
+uint8_t ByteAt(const std::string& bytes, size_t i) { return static_cast<uint8_t>(bytes[i]); }
+
+uint32_t BigEndianAt(const std::string& bytes, size_t i) {
+  return static_cast<uint32_t>(ByteAt(bytes, i)) << 24 | ByteAt(bytes, i + 1) << 16 |
+         ByteAt(bytes, i + 2) << 8 | ByteAt(bytes, i + 3);
+}
+
+}  // namespace
+
+int64_t IdxArray::example_bytes() const {
+  return NumElements(absl::MakeConstSpan(shape).subspan(1));
+}
+
+absl::StatusOr<IdxArray> ReadIdx(FileSystem& fs, const std::string& path) {
+  EV_ASSIGN_OR_RETURN(std::string bytes, ReadMaybeGzip(fs, path));
+  auto damaged = [&path](std::string_view what) {
+    return absl::DataLossError(absl::StrCat(path, ": not a whole IDX file: ", std::string(what)));
+  };
+  if (bytes.size() < 4) return damaged(absl::StrCat("it has ", bytes.size(), " bytes"));
+  const uint32_t magic = BigEndianAt(bytes, 0);
+  const int rank = ByteAt(bytes, 3);
+  if (magic >> 16 != 0 || rank < 1) {
+    return damaged(absl::StrCat("it begins with 0x", absl::Hex(magic, absl::kZeroPad8),
+                                ", expected 0x000008NN, NN being the number of dimensions"));
+  }
+  if (ByteAt(bytes, 2) != kUnsignedByte) {
+    return absl::UnimplementedError(absl::StrCat(path, ": IDX values of type 0x",
+                                                 absl::Hex(ByteAt(bytes, 2)),
+                                                 "; only unsigned bytes (0x8) are read"));
+  }
+  const size_t header = 4 + 4 * static_cast<size_t>(rank);
+  if (bytes.size() < header) {
+    return damaged(absl::StrCat("it ends inside its header of ", header, " bytes"));
+  }
+  IdxArray array;
+  for (int i = 0; i < rank; ++i) array.shape.push_back(BigEndianAt(bytes, 4 + 4 * i));
+  const int64_t want = NumElements(array.shape);
+  if (want < 0 || static_cast<uint64_t>(want) != bytes.size() - header) {
+    return damaged(absl::StrCat("shape ", ShapeToString(array.shape), " needs ", want,
+                                " bytes of values, it has ", bytes.size() - header));
+  }
+  array.values = std::move(bytes);
+  array.values.erase(0, header);
+  return array;
+}
+
+absl::StatusOr<int64_t> ImportIdx(FileSystem& fs, const std::string& images,
+                                  const std::string& labels, const std::string& output) {
+  EV_ASSIGN_OR_RETURN(const IdxArray image, ReadIdx(fs, images));
+  EV_ASSIGN_OR_RETURN(const IdxArray label, ReadIdx(fs, labels));
+  if (label.shape.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        labels, ": has shape ", ShapeToString(label.shape), ", expected one label for each image"));
+  }
+  if (image.examples() != label.examples()) {
+    return absl::InvalidArgumentError(absl::StrCat(images, " has ", image.examples(), " images, ",
+                                                   labels, " has ", label.examples(),
+                                                   " labels: do they belong together?"));
+  }
+  EV_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Open(fs, output));
+  RecordWriter writer(&file->file());
+  ExampleBuilder builder;
+  const auto image_bytes = static_cast<size_t>(image.example_bytes());
+  for (int64_t i = 0; i < image.examples(); ++i) {
+    const auto value = static_cast<uint8_t>(label.values[static_cast<size_t>(i)]);
+    builder.AddBytes("image", std::string_view(image.values).substr(i * image_bytes, image_bytes));
+    builder.AddInt64s("label", {value});
+    EV_RETURN_IF_ERROR(writer.Append(builder.Finish()));
+  }
+  EV_RETURN_IF_ERROR(writer.Flush());
+  EV_RETURN_IF_ERROR(file->Publish());
+  return writer.records();
+}
+
+}  // namespace everstep

@@ -1,0 +1,78 @@
+// job: JobSpec, everything that is fixed for the life of a job, resolved once at the edge: a flag
+// goes before an EVERSTEP_... variable, that before the default.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "everstep/base/clock.h"
+
+namespace everstep {
+
+struct PortRange {
+  int first = 29710;
+  int last = 29799;  // inclusive
+};
+
+constexpr int kDefaultControlPort = 29700;
+
+struct JobSpec {
+  int workers = 1;                      // N, processes wanted
+  int replicas = 1;                     // R, logical shares of the batch; N unless said
+  uint64_t seed = 0;                    // random (32 bits) unless said
+  std::string directory;                // absolute; empty: not said
+  int threads_per_replica = 1;          // belongs to the job: the bits depend on it
+  std::string cpu_baseline = "native";  // native, avx512 or avx2
+  std::optional<int> port;              // of the coordinator; not said: 29700 if it is free
+  PortRange port_range;                 // of the data plane and TF_CONFIG
+  Duration lost_after = std::chrono::seconds(2);  // a silent peer is given up
+  Duration grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL
+  std::string log_level = "warning";
+  bool insecure = false;  // plain text beyond loopback is accepted
+
+  // Where each value came from, by option name: "flag", "environment" or "default".
+  std::map<std::string, std::string> origins;
+};
+
+// One option of a job. `name` is its key in resolved.json, with '-' the long flag ("job-dir" is
+// --job-dir), and in capitals behind EVERSTEP_ the variable.
+struct JobOption {
+  const char* name;
+  const char* short_flag;  // "-n", or empty
+  const char* value;       // what help calls the value, or empty for a switch
+  const char* help;
+  bool for_workers;  // goes into the environment of the job's processes
+
+  std::string Flag() const;      // "--port-range"
+  std::string Variable() const;  // "EVERSTEP_PORT_RANGE"
+};
+absl::Span<const JobOption> JobOptionTable();
+
+// What GetEnvironment is; tests give their own.
+using Environment = std::function<std::optional<std::string>(const std::string&)>;
+
+// `flags`: by option name. kInvalidArgument names the flag (exit code 2) or the variable (78), the
+// value, and what would do.
+absl::StatusOr<JobSpec> ResolveJob(const std::map<std::string, std::string>& flags,
+                                   const Environment& environment);
+
+// As a native program of `workers` workers sees its job: from the variables that ToSettings set, or
+// that whoever starts it alone has set.
+absl::StatusOr<JobSpec> JobFromEnvironment(int workers, const Environment& environment);
+
+// The variables of the job for its processes.
+std::map<std::string, std::string> ToSettings(const JobSpec& spec);
+
+// resolved.json, and back. Reading: kDataLoss, naming `path`, when it is not such a file.
+std::string ToResolvedJson(const JobSpec& spec, std::string_view version,
+                           const std::vector<std::string>& program);
+absl::StatusOr<JobSpec> FromResolvedJson(std::string_view text, const std::string& path);
+
+}  // namespace everstep

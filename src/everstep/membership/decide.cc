@@ -1,0 +1,240 @@
+// membership: Decide: each event to its rule, and what all rules use.
+#include "everstep/membership/decide.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "everstep/membership/decider.h"
+
+namespace everstep {
+
+const char* NameOf(WorkerState state) {
+  constexpr const char* kNames[] = {"ordered", "greeted", "linking", "synced",   "training",
+                                    "closing", "closed",  "leaving", "stopping", "gone"};
+  static_assert(sizeof kNames / sizeof kNames[0] == static_cast<size_t>(WorkerState::kCount));
+  return kNames[static_cast<size_t>(state)];
+}
+
+absl::Status CheckJob(const JobOptions& options) {
+  if (options.workers < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a job needs at least one worker, not ", options.workers));
+  }
+  if (options.replicas < options.workers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.replicas, " replicas are too few for ", options.workers,
+        " workers: each worker runs at least one, and the extra workers would be spares, which are "
+        "not there yet; give --replicas ",
+        options.workers, " or more, or fewer workers"));
+  }
+  return absl::OkStatus();
+}
+
+JobState MakeJob(JobOptions options) {
+  JobState state;
+  // Lives of different terms never meet.
+  state.next_incarnation = (static_cast<Incarnation>(options.term) << 32) + 1;
+  state.options = std::move(options);
+  state.line = "waiting for agents";
+  return state;
+}
+
+Decision Decide(TimePoint now, JobState& state, const Event& event) {
+  Decider decider(now, state);
+  if (state.phase == JobPhase::kEnded) return decider.Finish();
+  decider.Begin();
+  std::visit([&](const auto& e) { decider.On(e); }, event);
+  return decider.Finish();
+}
+
+void Decider::Begin() {
+  if (!state_.begun) {
+    state_.begun = true;
+    state_.started = state_.last_event = state_.last_notice = now_;
+  }
+  // A coordinator that was itself not running must not take its own absence for others' silence:
+  // what they said in the meantime is still waiting to be heard.
+  const Duration gap = now_ - state_.last_event;
+  state_.last_event = now_;
+  if (gap <= state_.options.lost_after / 2) return;
+  for (auto& [name, agent] : state_.agents) agent.away_since += gap;
+  for (WorkerEntry& worker : state_.workers) {
+    worker.away_since += gap;
+    worker.last_beat += gap;
+    worker.complained_at += gap;
+    if (worker.trouble) worker.trouble->since += gap;
+  }
+  if (state_.trouble_since) *state_.trouble_since += gap;
+}
+
+void Decider::On(const AgentSaid& said) {
+  if (const auto* self = std::get_if<Register>(&said.message)) return OnRegister(*self);
+  if (const auto* exited = std::get_if<Exited>(&said.message)) return OnExited(*exited);
+  StopRequested(std::get<StopRequest>(said.message).reason);
+}
+
+void Decider::On(const AgentStreamLost& lost) {
+  auto it = state_.agents.find(lost.agent);
+  if (it == state_.agents.end()) return;
+  if (state_.phase == JobPhase::kGathering) {
+    Log(absl::StrCat("agent ", lost.agent, " has gone before the job began"));
+    state_.agents.erase(it);
+    return;
+  }
+  it->second.away = true;
+  it->second.away_since = now_;
+  Log(absl::StrCat("agent ", lost.agent, " is out of reach"), true);
+}
+
+void Decider::On(const WorkerSaid& said) {
+  WorkerEntry* worker = Find(said.incarnation);
+  const bool greets = std::holds_alternative<Hello>(said.message);
+  if (worker != nullptr && worker->exited && !greets) return OnLastWords(*worker, said.message);
+  if (worker == nullptr || worker->exited) {
+    // A former life, or one that was given up: it must not go on by itself.
+    Tell({said.incarnation}, Stop{70, state_.options.grace, "this process is not in the job"});
+    return;
+  }
+  if (const auto* hello = std::get_if<Hello>(&said.message)) return OnHello(*worker, *hello);
+  if (!worker->hello) return;  // nothing counts before hello
+  if (const auto* beat = std::get_if<Beat>(&said.message)) return OnBeat(*worker, *beat);
+  if (const auto* lost = std::get_if<LinkLost>(&said.message)) return OnLinkLost(*worker, *lost);
+  if (const auto* synced = std::get_if<Synced>(&said.message)) return OnSynced(*worker, *synced);
+  if (const auto* leaving = std::get_if<Leaving>(&said.message)) {
+    return OnLeaving(*worker, *leaving);
+  }
+  const auto& closed = std::get<Closed>(said.message);
+  if (closed.view == state_.view.id && worker->state == WorkerState::kClosing) {
+    SetState(*worker, WorkerState::kClosed);
+  }
+}
+
+void Decider::On(const WorkerStreamLost& lost) {
+  WorkerEntry* worker = Find(lost.incarnation);
+  if (worker == nullptr || worker->exited || worker->away) return;
+  worker->away = true;
+  worker->away_since = now_;
+  // Its agent will say why within moments; until then this is a sign only.
+  if (!IsEnding()) TroubleOf(*worker);
+}
+
+void Decider::On(const StopAsked& asked) { StopRequested(asked.reason); }
+
+void Decider::On(const Tick&) {
+  if (state_.phase == JobPhase::kGathering) WaitForAgents();
+  if (!IsEnding()) WaitForWorkers();
+  GiveUpLost();
+  if (!IsEnding()) Diagnose();
+  if (!IsEnding()) TellOfSilence();
+  if (IsEnding()) WatchEnding();
+  SendProgress();
+}
+
+Decision Decider::Finish() {
+  state_.line = Line();
+  decision_.reason = state_.line;
+  return std::move(decision_);
+}
+
+// ---- what all use ----
+
+WorkerEntry* Decider::Find(Incarnation incarnation) {
+  auto it = state_.index_of.find(incarnation);
+  return it == state_.index_of.end() ? nullptr : &state_.workers[it->second];
+}
+
+void Decider::SetState(WorkerEntry& worker, WorkerState state) {
+  --state_.count[static_cast<size_t>(worker.state)];
+  ++state_.count[static_cast<size_t>(state)];
+  worker.state = state;
+}
+
+void Decider::EnterPhase(JobPhase phase) {
+  state_.phase = phase;
+  state_.started = now_;
+}
+
+std::string Decider::NameFor(const WorkerEntry& worker) const {
+  std::string name = worker.task.ToString();
+  auto it = state_.agents.find(worker.agent);
+  if (it == state_.agents.end()) return name;
+  const std::string& host = it->second.self.host;
+  const bool several = std::any_of(state_.agents.begin(), state_.agents.end(),
+                                   [&](const auto& a) { return a.second.self.host != host; });
+  return several ? absl::StrCat(name, " on ", host) : name;
+}
+
+std::vector<std::string> Decider::ReachableAgents() const {
+  std::vector<std::string> names;
+  for (const auto& [name, agent] : state_.agents) {
+    if (!agent.away) names.push_back(name);
+  }
+  return names;
+}
+
+void Decider::Tell(std::vector<Incarnation> to, WorkerOrder order) {
+  if (!to.empty()) decision_.actions.push_back(TellWorkers{std::move(to), std::move(order)});
+}
+
+void Decider::TellAgent(const std::string& agent, AgentOrder order) {
+  decision_.actions.push_back(TellAgents{{agent}, std::move(order)});
+}
+
+void Decider::TellAllAgents(AgentOrder order) {
+  std::vector<std::string> all = ReachableAgents();
+  if (!all.empty()) decision_.actions.push_back(TellAgents{std::move(all), std::move(order)});
+}
+
+void Decider::Say(std::string text, bool warning) {
+  TellAllAgents(Notice{text});
+  Log(std::move(text), warning);
+}
+
+void Decider::Log(std::string text, bool warning) {
+  decision_.actions.push_back(LogLine{warning, std::move(text)});
+}
+
+std::string Decider::Line() const {
+  const int workers = static_cast<int>(state_.workers.size());
+  switch (state_.phase) {
+    case JobPhase::kGathering: {
+      int slots = 0;
+      for (const auto& [name, agent] : state_.agents) slots += agent.self.slots;
+      return absl::StrCat("waiting for ", MoreSlots(state_.options.workers - slots));
+    }
+    case JobPhase::kStarting:
+      return absl::StrCat("starting: ", Count(WorkerState::kGreeted), " of ", workers,
+                          " workers have said hello");
+    case JobPhase::kPreparing:
+      return absl::StrCat("linking view ", state_.view.id.ToString(), ": ",
+                          Count(WorkerState::kSynced), " of ", workers, " workers are ready");
+    case JobPhase::kTraining:
+      if (state_.trouble_since) return "finding out what failed";
+      return absl::StrCat("training in view ", state_.view.id.ToString(), " with ", workers,
+                          " workers");
+    case JobPhase::kEnding:
+      return absl::StrCat("ending: ", workers - Count(WorkerState::kGone),
+                          " processes have not exited yet");
+    case JobPhase::kEnded:
+      break;
+  }
+  return "ended";
+}
+
+std::string SecondsText(Duration d) { return absl::StrFormat("%.1f s", ToSeconds(d)); }
+
+std::string MoreSlots(int missing) {
+  return absl::StrCat(missing, missing == 1 ? " more slot" : " more slots");
+}
+
+std::string NamesOf(const std::vector<std::string>& all) {
+  constexpr size_t kShown = 5;
+  if (all.size() <= kShown) return absl::StrJoin(all, ", ");
+  return absl::StrCat(absl::StrJoin(all.begin(), all.begin() + kShown, ", "), " and ",
+                      all.size() - kShown, " more");
+}
+
+}  // namespace everstep

@@ -1,0 +1,111 @@
+// membership: Decide, from the decision to end to the last word.
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/membership/decider.h"
+#include "everstep/membership/exit_status.h"
+
+namespace everstep {
+
+void Decider::BeginEnding(int code, std::string reason, std::string tail) {
+  state_.ending = Ending{code, std::move(reason), std::move(tail), now_, false};
+  EnterPhase(JobPhase::kEnding);
+  if (code != kExitDone) Log(absl::StrCat("the job ends: ", state_.ending->reason), true);
+  std::vector<WorkerEntry*> alive;
+  for (WorkerEntry& worker : state_.workers) {
+    if (!worker.exited) alive.push_back(&worker);
+  }
+  TellToStop(std::move(alive));
+  EndIfAllGone();
+}
+
+// Whoever can be spoken to is asked; for the others their agent sees to it.
+void Decider::TellToStop(std::vector<WorkerEntry*> workers) {
+  const Ending& ending = *state_.ending;
+  std::vector<Incarnation> asked;
+  for (WorkerEntry* worker : workers) {
+    if (worker->hello && !worker->away) {
+      asked.push_back(worker->incarnation);
+    } else {
+      // One that is silent though alive is stopped or stuck: it would not hear SIGTERM.
+      const bool lost = worker->trouble && worker->trouble->lost;
+      const Duration grace = lost ? Duration(0) : state_.options.grace;
+      worker->killed = true;
+      TellAgent(worker->agent, Kill{worker->incarnation, grace});
+    }
+    SetState(*worker, WorkerState::kStopping);
+  }
+  Tell(std::move(asked), Stop{ending.code, state_.options.grace, ending.reason});
+}
+
+void Decider::OnExitAtEnd(WorkerEntry& worker, const Exited& exited) {
+  SetState(worker, WorkerState::kGone);
+  const ExitMeaning meaning = MeaningOf(exited.wait_status);
+  if (state_.ending->code == kExitDone && meaning.code != 0 && !worker.killed) {
+    state_.ending->code = meaning.code;
+    state_.ending->reason =
+        absl::StrCat(NameFor(worker), " ", meaning.text, " after training was done");
+    state_.ending->tail = exited.tail;
+  }
+  EndIfAllGone();
+}
+
+void Decider::StopRequested(const std::string& reason) {
+  if (!IsEnding()) {
+    return BeginEnding(kExitToldToLeave, reason.empty() ? "told to stop" : reason);
+  }
+  // Asked again: it must not take the whole grace. A second signal counts only when it comes later
+  // than what one key press sends.
+  if (now_ - state_.ending->since >= std::chrono::seconds(2)) KillRest();
+}
+
+void Decider::KillRest() {
+  state_.ending->told_to_kill = true;
+  for (WorkerEntry& worker : state_.workers) {
+    if (worker.exited) continue;
+    worker.killed = true;
+    TellAgent(worker.agent, Kill{worker.incarnation, Duration(0)});
+  }
+}
+
+void Decider::WatchEnding() {
+  if (state_.phase != JobPhase::kEnding) return;
+  EndIfAllGone();  // agents may have been given up
+  if (state_.phase != JobPhase::kEnding) return;
+  const Duration since = now_ - state_.ending->since;
+  if (since < state_.options.grace) return;
+  std::vector<std::string> names;
+  for (const WorkerEntry& worker : state_.workers) {
+    if (!worker.exited) names.push_back(NameFor(worker));
+  }
+  if (!state_.ending->told_to_kill) {
+    Say(absl::StrCat(NamesOf(names), " did not exit within ", SecondsText(state_.options.grace),
+                     " and will be killed"),
+        true);
+    return KillRest();
+  }
+  if (since < state_.options.grace + 2 * state_.options.lost_after) return;
+  Say(absl::StrCat("nothing is known of the end of ", NamesOf(names),
+                   "; look for processes left on its host"),
+      true);
+  End();
+}
+
+void Decider::EndIfAllGone() {
+  if (AllAre(WorkerState::kGone)) End();
+}
+
+void Decider::End() {
+  state_.phase = JobPhase::kEnded;
+  SendProgress();
+  const Ending& ending = *state_.ending;
+  std::string reason = ending.reason;
+  const absl::string_view tail = absl::StripTrailingAsciiWhitespace(ending.tail);
+  if (!tail.empty()) absl::StrAppend(&reason, "; last lines:\n", tail);
+  TellAllAgents(JobEnded{ending.code, reason});
+  decision_.actions.push_back(EndJob{ending.code, std::move(reason)});
+}
+
+}  // namespace everstep

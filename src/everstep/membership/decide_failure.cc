@@ -1,0 +1,210 @@
+// membership: Decide, from the first sign of a failure to its cause.
+//
+// A death shows in many ways and in any order: the dead worker's stream ends, its agent reports its
+// exit, its peers report broken links and may give up and exit themselves. So signs are gathered
+// for a moment, and whoever has neither complained of others nor exited as one who lost them is
+// taken for the cause before those who have.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/membership/decider.h"
+#include "everstep/membership/exit_status.h"
+
+namespace everstep {
+namespace {
+
+constexpr int kSigTerm = 128 + 15;
+
+// What an end looks like that follows from another's end.
+bool LooksLikeConsequence(const WorkerEntry& worker) {
+  return !worker.complaint.empty() || worker.trouble->code == kExitNotNow ||
+         worker.trouble->code == kExitToldToLeave;
+}
+
+}  // namespace
+
+void Decider::OnLinkLost(WorkerEntry& worker, const LinkLost& lost) {
+  if (IsEnding() || lost.view != state_.view.id) return;
+  if (worker.complaint.empty()) {
+    worker.complaint = lost.why.empty() ? "no reason given" : lost.why;
+    worker.complained_at = now_;
+  }
+  const bool known = lost.peer >= 0 && lost.peer < static_cast<int>(state_.view.members.size());
+  if (known) Find(state_.view.members[lost.peer].incarnation)->accused = true;
+  if (!state_.trouble_since) state_.trouble_since = now_;
+  CloseView(absl::StrCat(NameFor(worker), " says: ", worker.complaint));
+  Diagnose();
+}
+
+void Decider::OnExited(const Exited& exited) {
+  WorkerEntry* worker = Find(exited.incarnation);
+  if (worker == nullptr || worker->exited) return;
+  worker->exited = true;
+  if (IsEnding()) return OnExitAtEnd(*worker, exited);
+  OnExitBeforeEnd(*worker, exited);
+  if (!IsEnding()) Diagnose();
+}
+
+// Its stream may be slower than its agent: what it said before it ended still tells why.
+void Decider::OnLastWords(WorkerEntry& worker, const WorkerMessage& message) {
+  if (IsEnding()) return;
+  if (const auto* lost = std::get_if<LinkLost>(&message)) return OnLinkLost(worker, *lost);
+  const auto* leaving = std::get_if<Leaving>(&message);
+  if (leaving == nullptr || leaving->reason != LeaveReason::kFailed || !worker.trouble) return;
+  worker.trouble->proven = false;
+  ProveFailed(worker, *leaving);
+}
+
+void Decider::ProveFailed(WorkerEntry& worker, const Leaving& leaving) {
+  Prove(worker, leaving.exit_code == 0 ? static_cast<int>(kExitOurFault) : leaving.exit_code,
+        absl::StrCat("failed: ", leaving.message));
+}
+
+void Decider::OnExitBeforeEnd(WorkerEntry& worker, const Exited& exited) {
+  const ExitMeaning meaning = MeaningOf(exited.wait_status);
+  const bool native = worker.hello.has_value();
+  SetState(worker, WorkerState::kGone);
+  if (meaning.code == 0 && !native && state_.first_greeted < 0) {
+    if (AllAre(WorkerState::kGone) && !state_.trouble_since) BeginEnding(kExitDone, "");
+    return;
+  }
+  if (meaning.code == 0) {
+    Prove(worker, kExitOurFault,
+          native ? "exited with code 0 before the job was done"
+                 : "exited with code 0 before it joined the others");
+  } else if (meaning.code == kSigTerm && !state_.agents[worker.agent].away &&
+             (!state_.trouble_since ||
+              (worker.trouble && worker.trouble->since == state_.trouble_since))) {
+    return BeginEnding(kExitToldToLeave,
+                       absl::StrCat(NameFor(worker), " was told to leave: it ", meaning.text));
+  } else {
+    Prove(worker, meaning.code, meaning.text);
+  }
+  worker.trouble->signaled = meaning.signaled;
+  worker.trouble->tail = exited.tail;
+}
+
+Trouble& Decider::TroubleOf(WorkerEntry& worker) {
+  if (!worker.trouble) {
+    worker.trouble = Trouble{};
+    worker.trouble->since = now_;
+  }
+  if (!state_.trouble_since) state_.trouble_since = now_;
+  return *worker.trouble;
+}
+
+void Decider::Prove(WorkerEntry& worker, int code, std::string what) {
+  Trouble& trouble = TroubleOf(worker);
+  // What it said of itself is told rather than how its process ended after that.
+  if (trouble.proven) return;
+  trouble.proven = true;
+  trouble.lost = false;
+  trouble.code = code;
+  trouble.what = std::move(what);
+  CloseView(absl::StrCat(NameFor(worker), " ", trouble.what));
+}
+
+void Decider::Forget(WorkerEntry& worker) {
+  if (!worker.trouble || worker.trouble->proven) return;
+  worker.trouble.reset();
+  state_.trouble_since.reset();
+  auto earliest = [&](TimePoint t) {
+    if (!state_.trouble_since || t < *state_.trouble_since) state_.trouble_since = t;
+  };
+  for (const WorkerEntry& other : state_.workers) {
+    if (other.trouble) earliest(other.trouble->since);
+    if (!other.complaint.empty()) earliest(other.complained_at);
+  }
+}
+
+void Decider::GiveUpLost() {
+  for (auto& [name, agent] : state_.agents) {
+    if (!agent.away || agent.lost || now_ - agent.away_since < state_.options.lost_after) continue;
+    agent.lost = true;
+    for (WorkerEntry& worker : state_.workers) {
+      if (worker.agent != name || worker.exited) continue;
+      worker.exited = true;  // nobody is left to say more of it
+      SetState(worker, WorkerState::kGone);
+      if (IsEnding() || (worker.trouble && worker.trouble->proven)) continue;
+      Prove(worker, kExitNotNow,
+            absl::StrCat("was lost with its host ", agent.self.host, ": agent ", name,
+                         " has not been heard for ", SecondsText(now_ - agent.away_since)));
+      worker.trouble->lost = true;
+    }
+  }
+  if (IsEnding()) return;
+  for (WorkerEntry& worker : state_.workers) {
+    if (!worker.trouble || worker.trouble->proven || worker.trouble->lost) continue;
+    if (now_ - worker.away_since < state_.options.lost_after) continue;
+    if (state_.agents[worker.agent].away) continue;  // the whole host may be lost: see above
+    Prove(worker, kExitNotNow,
+          absl::StrCat("has not been heard for ", SecondsText(now_ - worker.away_since),
+                       ": its connection broke and its agent does not say that it ended"));
+    worker.trouble->lost = true;
+  }
+}
+
+void Decider::CloseView(const std::string& reason) {
+  if (state_.view.members.empty() || state_.view_closed) return;
+  state_.view_closed = true;
+  std::vector<Incarnation> members;
+  for (const Member& member : state_.view.members) {
+    WorkerEntry& worker = *Find(member.incarnation);
+    if (worker.state != WorkerState::kLinking && worker.state != WorkerState::kSynced &&
+        worker.state != WorkerState::kTraining) {
+      continue;
+    }
+    SetState(worker, WorkerState::kClosing);
+    members.push_back(member.incarnation);
+  }
+  Tell(std::move(members), Close{state_.view.id, reason});
+}
+
+// Names the cause once it can be told from the consequences.
+void Decider::Diagnose() {
+  if (!state_.trouble_since || now_ - *state_.trouble_since < state_.options.settle) return;
+  const bool awaited = std::any_of(
+      state_.workers.begin(), state_.workers.end(),
+      [](const WorkerEntry& worker) { return worker.trouble && !worker.trouble->proven; });
+  if (awaited) return;  // an exit that is on its way may be the cause; lost_after bounds this
+  const WorkerEntry* cause = Cause();
+  const bool patience = now_ - *state_.trouble_since < state_.options.lost_after;
+  if (cause == nullptr) {
+    if (!patience) NameBrokenLink();
+    return;
+  }
+  if (LooksLikeConsequence(*cause) && !cause->trouble->lost && patience) return;
+  const int code = cause->trouble->code;
+  BeginEnding(code, absl::StrCat(NameFor(*cause), " ", cause->trouble->what), cause->trouble->tail);
+}
+
+const WorkerEntry* Decider::Cause() const {
+  const WorkerEntry* cause = nullptr;
+  auto key = [](const WorkerEntry& worker) {
+    const Trouble& trouble = *worker.trouble;
+    return std::make_tuple(trouble.lost ? false : LooksLikeConsequence(worker), !worker.accused,
+                           trouble.since, worker.task.index);
+  };
+  for (const WorkerEntry& worker : state_.workers) {
+    if (!worker.trouble || !worker.trouble->proven) continue;
+    if (cause == nullptr || key(worker) < key(*cause)) cause = &worker;
+  }
+  return cause;
+}
+
+// Links broke, yet all processes live.
+void Decider::NameBrokenLink() {
+  std::vector<std::string> complaints;
+  for (const WorkerEntry& worker : state_.workers) {
+    if (!worker.complaint.empty()) {
+      complaints.push_back(absl::StrCat(NameFor(worker), " says: ", worker.complaint));
+    }
+  }
+  BeginEnding(kExitNotNow, absl::StrCat("links between workers broke though no worker died; ",
+                                        NamesOf(complaints)));
+}
+
+}  // namespace everstep

@@ -1,0 +1,290 @@
+// membership: Decide, from the first agent to the commit of a view.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/base/tree.h"
+#include "everstep/membership/decider.h"
+
+namespace everstep {
+namespace {
+
+std::string HostPort(const std::string& address, int port) {
+  const bool bare_v6 =
+      address.find(':') != std::string::npos && !address.empty() && address.front() != '[';
+  return bare_v6 ? absl::StrCat("[", address, "]:", port) : absl::StrCat(address, ":", port);
+}
+
+std::string StateText(Step step, uint64_t digest) {
+  return absl::StrFormat("step %d with digest %016x", step, digest);
+}
+
+}  // namespace
+
+// ---- agents ----
+
+std::string Decider::WhyRefused(const Register& self) const {
+  const std::string& version = state_.options.version;
+  if (!version.empty() && self.version != version) {
+    return absl::StrCat("agent ", self.agent, " runs version ", self.version, " and the job ",
+                        version, "; install the same version on all hosts");
+  }
+  if (self.agent.empty()) return "an agent must have a name";
+  if (self.slots < 1 || static_cast<int>(self.ports.size()) < self.slots) {
+    return absl::StrCat("agent ", self.agent, " offers ", self.slots, " slots and ",
+                        self.ports.size(), " ports; it needs a slot and a port for each");
+  }
+  if (self.address.empty()) {
+    return absl::StrCat("agent ", self.agent, " does not say where its host is reached");
+  }
+  return "";
+}
+
+void Decider::OnRegister(const Register& self) {
+  if (auto it = state_.agents.find(self.agent); it != state_.agents.end()) {
+    const bool was_lost = it->second.lost;
+    it->second.away = it->second.lost = false;
+    if (state_.phase == JobPhase::kGathering) it->second.self = self;
+    RepeatOrders(it->second, was_lost);
+    return;
+  }
+  if (std::string why = WhyRefused(self); !why.empty()) {
+    Log(why, true);
+    TellAgent(self.agent, JobEnded{kExitConfiguration, std::move(why)});
+    return;
+  }
+  AgentEntry entry;
+  entry.self = self;
+  state_.agents[self.agent] = std::move(entry);
+  Log(absl::StrCat("agent ", self.agent, " of host ", self.host, " offers ", self.slots, " slots"));
+  if (state_.phase == JobPhase::kGathering) return StartIfEnough();
+  TellAgent(self.agent, Notice{absl::StrCat("the job has its ", state_.options.workers,
+                                            " workers already; this agent stays idle")});
+}
+
+// Orders that went into a stream that broke may not have arrived; agents pass over those they know.
+void Decider::RepeatOrders(const AgentEntry& agent, bool was_lost) {
+  Log(absl::StrCat("agent ", agent.self.agent, " is back"));
+  for (const WorkerEntry& worker : state_.workers) {
+    if (worker.agent != agent.self.agent) continue;
+    if (was_lost) {  // its workers are given up; if they live after all they must not go on
+      TellAgent(worker.agent, Kill{worker.incarnation, Duration(0)});
+      continue;
+    }
+    if (worker.exited) continue;
+    if (worker.state == WorkerState::kOrdered) TellAgent(worker.agent, SpawnOf(worker));
+    if (worker.killed) TellAgent(worker.agent, Kill{worker.incarnation, state_.options.grace});
+    // Not on account of its agent's death, then.
+    const bool told = worker.leaving && worker.leaving->reason == LeaveReason::kToldToLeave;
+    if (told && !IsEnding()) {
+      return BeginEnding(kExitToldToLeave, absl::StrCat(NameFor(worker), " was told to leave"));
+    }
+  }
+}
+
+void Decider::StartIfEnough() {
+  int slots = 0;
+  for (const auto& [name, agent] : state_.agents) slots += agent.self.slots;
+  if (slots >= state_.options.workers) return OrderWorkers();
+  state_.last_notice = now_;
+  Say(absl::StrCat("waiting for ", MoreSlots(state_.options.workers - slots)));
+}
+
+void Decider::WaitForAgents() {
+  int slots = 0;
+  std::vector<std::string> have;
+  for (const auto& [name, agent] : state_.agents) {
+    slots += agent.self.slots;
+    have.push_back(absl::StrCat(name, " on ", agent.self.host, " with ", agent.self.slots));
+  }
+  const std::string list = have.empty() ? "no agent is here" : "here are " + NamesOf(have);
+  const int missing = state_.options.workers - slots;
+  if (now_ - state_.started >= state_.options.agents_deadline) {
+    BeginEnding(kExitNotNow,
+                absl::StrCat(missing, " of ", state_.options.workers, " slots are missing after ",
+                             SecondsText(state_.options.agents_deadline), "; ", list,
+                             "; start more agents, or ask for fewer workers"));
+  } else if (now_ - state_.last_notice >= state_.options.notice_interval) {
+    state_.last_notice = now_;
+    Say(absl::StrCat("waiting for ", MoreSlots(missing), "; ", list));
+  }
+}
+
+void Decider::OrderWorkers() {
+  std::vector<const AgentEntry*> order;
+  for (const auto& [name, agent] : state_.agents) order.push_back(&agent);
+  std::sort(order.begin(), order.end(), [](const AgentEntry* a, const AgentEntry* b) {
+    return std::tie(a->self.host, a->self.agent) < std::tie(b->self.host, b->self.agent);
+  });
+  for (const AgentEntry* agent : order) {
+    for (int slot = 0; slot < agent->self.slots; ++slot) {
+      const int index = static_cast<int>(state_.workers.size());
+      if (index == state_.options.workers) break;
+      WorkerEntry worker;
+      worker.task = {"worker", index};
+      worker.incarnation = state_.next_incarnation++;
+      worker.agent = agent->self.agent;
+      worker.slot = slot;
+      state_.index_of[worker.incarnation] = index;
+      state_.cluster.jobs["worker"].push_back(
+          HostPort(agent->self.address, agent->self.ports[slot]));
+      state_.workers.push_back(std::move(worker));
+      ++state_.count[static_cast<size_t>(WorkerState::kOrdered)];
+    }
+  }
+  EnterPhase(JobPhase::kStarting);
+  for (const WorkerEntry& worker : state_.workers) TellAgent(worker.agent, SpawnOf(worker));
+}
+
+Spawn Decider::SpawnOf(const WorkerEntry& worker) const {
+  return {worker.task, worker.incarnation, state_.cluster, state_.options.settings};
+}
+
+// ---- workers ----
+
+void Decider::OnHello(WorkerEntry& worker, const Hello& hello) {
+  const bool first = !worker.hello;
+  if (worker.away) Forget(worker);
+  worker.away = false;
+  worker.last_beat = now_;
+  worker.silence_told = false;
+  worker.hello = hello;
+  Tell({worker.incarnation}, Welcome{state_.options.term});
+  if (IsEnding()) return TellToStop({&worker});
+  if (!(hello.task == worker.task)) {
+    return Prove(worker, kExitOurFault, absl::StrCat("says that it is ", hello.task.ToString()));
+  }
+  if (!first) return CatchUp(worker);
+  Greet(worker);
+}
+
+void Decider::Greet(WorkerEntry& worker) {
+  SetState(worker, WorkerState::kGreeted);
+  if (state_.first_greeted < 0) {
+    state_.first_greeted = worker.task.index;
+    state_.first_hello = now_;
+    for (WorkerEntry& other : state_.workers) {
+      if (other.exited && !other.trouble) {
+        Prove(other, kExitOurFault, "exited with code 0 before it joined the others");
+      }
+    }
+  } else if (!CheckFingerprint(worker)) {
+    return;
+  }
+  if (AllAre(WorkerState::kGreeted)) PrepareView();
+}
+
+// What it may have missed while its stream was lost. It passes over what it knows.
+void Decider::CatchUp(WorkerEntry& worker) {
+  if (worker.state == WorkerState::kLinking || worker.state == WorkerState::kSynced ||
+      worker.state == WorkerState::kTraining) {
+    Tell({worker.incarnation}, Prepare{state_.view});
+  }
+  if (worker.state == WorkerState::kTraining) Tell({worker.incarnation}, Commit{state_.view.id});
+  if (worker.state == WorkerState::kClosing) {
+    Tell({worker.incarnation}, Close{state_.view.id, "its members could not go on"});
+  }
+}
+
+bool Decider::CheckFingerprint(const WorkerEntry& worker) {
+  const WorkerEntry& first = state_.workers[state_.first_greeted];
+  const Fingerprint& mine = worker.hello->fingerprint;
+  const Fingerprint& its = first.hello->fingerprint;
+  std::set<std::string> names;
+  for (const auto& [name, value] : mine) names.insert(name);
+  for (const auto& [name, value] : its) names.insert(name);
+  auto value_of = [](const Fingerprint& fingerprint, const std::string& name) {
+    auto it = fingerprint.find(name);
+    return it == fingerprint.end() ? std::string("nothing") : absl::StrCat("'", it->second, "'");
+  };
+  std::vector<std::string> differences;
+  for (const std::string& name : names) {
+    const std::string a = value_of(mine, name), b = value_of(its, name);
+    if (a != b) differences.push_back(absl::StrCat("'", name, "' is ", a, ", not ", b));
+  }
+  if (differences.empty()) return true;
+  BeginEnding(kExitConfiguration,
+              absl::StrCat(NameFor(worker), " differs from ", NameFor(first), ": ",
+                           NamesOf(differences), "; all workers of a job must be the same"));
+  return false;
+}
+
+void Decider::PrepareView() {
+  std::vector<const WorkerEntry*> order;
+  for (const WorkerEntry& worker : state_.workers) order.push_back(&worker);
+  std::sort(order.begin(), order.end(), [](const WorkerEntry* a, const WorkerEntry* b) {
+    return std::tie(a->hello->host, a->task.index) < std::tie(b->hello->host, b->task.index);
+  });
+  const std::vector<int> begins =
+      AssignReplicas(state_.options.replicas, static_cast<int>(order.size()));
+  View view;
+  view.id = {state_.options.term, state_.view.id.id + 1};
+  view.num_replicas = state_.options.replicas;
+  std::vector<Incarnation> all;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    const WorkerEntry& worker = *order[rank];
+    view.members.push_back({worker.task, worker.incarnation, worker.hello->host,
+                            worker.hello->data_address, begins[rank], begins[rank + 1]});
+    all.push_back(worker.incarnation);
+  }
+  for (WorkerEntry& worker : state_.workers) SetState(worker, WorkerState::kLinking);
+  state_.view = view;
+  state_.view_closed = false;
+  EnterPhase(JobPhase::kPreparing);
+  Tell(std::move(all), Prepare{std::move(view)});
+}
+
+void Decider::OnSynced(WorkerEntry& worker, const Synced& synced) {
+  if (IsEnding() || synced.view != state_.view.id || worker.state != WorkerState::kLinking) return;
+  worker.synced = synced;
+  SetState(worker, WorkerState::kSynced);
+  if (!AllAre(WorkerState::kSynced)) return;
+
+  std::map<std::string, std::vector<std::string>> by_state;
+  for (const WorkerEntry& w : state_.workers) {
+    by_state[StateText(w.synced->step, w.synced->digest)].push_back(NameFor(w));
+  }
+  if (by_state.size() > 1) {
+    return BeginEnding(kExitOurFault,
+                       absl::StrCat("the workers do not hold the same state: ", OddOnes(by_state)));
+  }
+  std::vector<Incarnation> all;
+  for (WorkerEntry& w : state_.workers) {
+    SetState(w, WorkerState::kTraining);
+    w.last_beat = now_;
+    all.push_back(w.incarnation);
+  }
+  EnterPhase(JobPhase::kTraining);
+  Tell(std::move(all), Commit{state_.view.id});
+  Log(absl::StrCat("view ", state_.view.id.ToString(), " of ", state_.workers.size(),
+                   " workers begins at step ", worker.synced->step));
+}
+
+void Decider::WaitForWorkers() {
+  const bool greeting = state_.phase == JobPhase::kStarting && state_.first_greeted >= 0 &&
+                        !state_.trouble_since &&
+                        now_ - state_.first_hello >= state_.options.hello_deadline;
+  const bool linking = state_.phase == JobPhase::kPreparing && !state_.trouble_since &&
+                       now_ - state_.started >= state_.options.sync_deadline;
+  if (!greeting && !linking) return;
+  std::vector<std::string> late;
+  for (const WorkerEntry& worker : state_.workers) {
+    if (worker.state == WorkerState::kOrdered || worker.state == WorkerState::kLinking) {
+      late.push_back(NameFor(worker));
+    }
+  }
+  const Duration waited = greeting ? state_.options.hello_deadline : state_.options.sync_deadline;
+  BeginEnding(
+      kExitNotNow,
+      absl::StrCat(NamesOf(late),
+                   greeting ? " did not say hello within " : " did not link to the others within ",
+                   SecondsText(waited), "; see the logs of those workers for what they wait for"));
+}
+
+}  // namespace everstep

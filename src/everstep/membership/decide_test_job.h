@@ -1,0 +1,147 @@
+// membership: a job for tests of Decide: feeds events at a time of its own, keeps what was ordered.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "everstep/membership/decide.h"
+
+namespace everstep {
+
+inline constexpr Duration kSecond = std::chrono::seconds(1);
+inline constexpr Duration kMs = std::chrono::milliseconds(1);
+
+inline int ExitedWith(int code) { return code << 8; }
+inline int KilledBy(int signal) { return signal; }
+
+class TestJob {
+ public:
+  explicit TestJob(int workers, int replicas = 0) {
+    options.workers = workers;
+    options.replicas = replicas == 0 ? workers : replicas;
+    options.settings = {{"EVERSTEP_SEED", "7"}};
+  }
+
+  void Feed(const Event& event) {
+    if (!made_) state = MakeJob(options);
+    made_ = true;
+    Decision decision = Decide(now, state, event);
+    reason = decision.reason;
+    for (const CoordinatorAction& action : decision.actions) Keep(action);
+  }
+  // Lets `d` pass with a tick every 50 ms, as the coordinator does.
+  void Pass(Duration d) {
+    for (Duration gone{}; gone < d; gone += 50 * kMs) {
+      now += 50 * kMs;
+      Feed(Tick{});
+    }
+  }
+
+  void AgentRegisters(const std::string& name, const std::string& host, int slots) {
+    Register self{name, host, host + ".net", slots, {}, "1.0"};
+    for (int i = 0; i < slots; ++i) self.ports.push_back(5000 + i);
+    Feed(AgentSaid{name, self});
+  }
+  void Exits(int index, int wait_status, const std::string& tail = "") {
+    const WorkerEntry& worker = state.workers[index];
+    Feed(AgentSaid{worker.agent, Exited{worker.task, worker.incarnation, wait_status, tail}});
+  }
+  Hello HelloOf(int index) const {
+    const WorkerEntry& worker = state.workers[index];
+    Hello hello;
+    hello.task = worker.task;
+    hello.incarnation = worker.incarnation;
+    hello.host = state.agents.at(worker.agent).self.host;
+    hello.data_address = absl::StrCat("10.0.0.1:", 29710 + index);
+    hello.fingerprint = {{"model", "m1"}, {"version", "1.0"}};
+    return hello;
+  }
+  void Says(int index, WorkerMessage message) {
+    Feed(WorkerSaid{state.workers[index].incarnation, std::move(message)});
+  }
+  void SaysHello(int index) { Says(index, HelloOf(index)); }
+  void StreamBreaks(int index) { Feed(WorkerStreamLost{state.workers[index].incarnation}); }
+  void Syncs(int index, Step step = 0, uint64_t digest = 9) {
+    Says(index, Synced{state.view.id, step, digest});
+  }
+  void Complains(int index, int peer) {
+    Says(index, LinkLost{state.view.id, peer, absl::StrCat("lost rank ", peer)});
+  }
+  void Leaves(int index, LeaveReason why, Step step = 100, uint64_t digest = 5, int code = 0,
+              const std::string& message = "") {
+    Says(index, Leaving{why, state.view.id, step, digest, code, message});
+  }
+
+  // N workers, two for each of the hosts a, b, ...
+  void Gather() {
+    const int n = options.workers;
+    for (int i = 0; i < n; i += 2) {
+      const std::string host(1, static_cast<char>('a' + i / 2));
+      AgentRegisters("agent-" + host, host, std::min(2, n - i));
+    }
+  }
+  void Train() {
+    Gather();
+    for (int i = 0; i < options.workers; ++i) SaysHello(i);
+    for (int i = 0; i < options.workers; ++i) Syncs(i);
+  }
+  void AllExit(int wait_status = 0) {
+    for (int i = 0; i < options.workers; ++i) Exits(i, wait_status);
+  }
+
+  // The orders of one kind that worker `index` got.
+  template <typename T>
+  std::vector<T> Got(int index) const {
+    std::vector<T> result;
+    auto it = to_workers.find(state.workers[index].incarnation);
+    if (it == to_workers.end()) return result;
+    for (const WorkerOrder& order : it->second) {
+      if (const T* t = std::get_if<T>(&order)) result.push_back(*t);
+    }
+    return result;
+  }
+  template <typename T>
+  std::vector<T> AgentGot(const std::string& name) const {
+    std::vector<T> result;
+    auto it = to_agents.find(name);
+    if (it == to_agents.end()) return result;
+    for (const AgentOrder& order : it->second) {
+      if (const T* t = std::get_if<T>(&order)) result.push_back(*t);
+    }
+    return result;
+  }
+  void ForgetOrders() {
+    to_workers.clear();
+    to_agents.clear();
+  }
+
+  JobOptions options;
+  JobState state;
+  TimePoint now = TimePoint(std::chrono::hours(1));
+  std::string reason;
+  std::map<Incarnation, std::vector<WorkerOrder>> to_workers;
+  std::map<std::string, std::vector<AgentOrder>> to_agents;
+  std::optional<EndJob> end;
+  int ends = 0;
+
+ private:
+  void Keep(const CoordinatorAction& action) {
+    if (const auto* tell = std::get_if<TellWorkers>(&action)) {
+      for (Incarnation i : tell->to) to_workers[i].push_back(tell->order);
+    } else if (const auto* tell = std::get_if<TellAgents>(&action)) {
+      for (const std::string& name : tell->to) to_agents[name].push_back(tell->order);
+    } else if (const auto* e = std::get_if<EndJob>(&action)) {
+      end = *e;
+      ++ends;
+    }
+  }
+
+  bool made_ = false;
+};
+
+}  // namespace everstep

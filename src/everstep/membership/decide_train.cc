@@ -1,0 +1,122 @@
+// membership: Decide, while a view runs.
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/membership/decider.h"
+
+namespace everstep {
+namespace {
+
+bool SameForPeople(const Beat& a, const Beat& b) {
+  return a.step == b.step && a.scalars.epoch == b.scalars.epoch &&
+         a.scalars.step_in_epoch == b.scalars.step_in_epoch &&
+         a.scalars.total_steps == b.scalars.total_steps && a.scalars.values == b.scalars.values;
+}
+
+}  // namespace
+
+// The largest group first: the others are the odd ones, unless there is no majority.
+std::string OddOnes(const std::map<std::string, std::vector<std::string>>& by_state) {
+  const std::pair<const std::string, std::vector<std::string>>* most = nullptr;
+  size_t total = 0;
+  for (const auto& group : by_state) {
+    total += group.second.size();
+    if (most == nullptr || group.second.size() > most->second.size()) most = &group;
+  }
+  const bool majority = most->second.size() * 2 > total;
+  std::vector<std::string> parts;
+  for (const auto& group : by_state) {
+    if (majority && &group == most) continue;
+    parts.push_back(absl::StrCat(NamesOf(group.second), " at ", group.first));
+  }
+  std::string text = absl::StrJoin(parts, "; ");
+  if (majority) {
+    absl::StrAppend(&text, "; the other ", most->second.size(), " at ", most->first);
+  }
+  return text;
+}
+
+void Decider::OnBeat(WorkerEntry& worker, const Beat& beat) {
+  worker.last_beat = now_;
+  worker.silence_told = false;
+  const bool changed = !worker.beat || !SameForPeople(*worker.beat, beat);
+  worker.beat = beat;
+  if (!changed || state_.view.members.empty() || beat.view != state_.view.id) return;
+  if (state_.view.members[state_.view.committer].incarnation != worker.incarnation) return;
+  state_.progress_due = true;
+  SendProgress();
+}
+
+void Decider::SendProgress() {
+  if (!state_.progress_due) return;
+  // The last one before the end is not held back.
+  if (state_.phase != JobPhase::kEnded &&
+      now_ - state_.last_progress < state_.options.progress_interval) {
+    return;
+  }
+  const WorkerEntry* committer = Find(state_.view.members[state_.view.committer].incarnation);
+  state_.progress_due = false;
+  state_.last_progress = now_;
+  const int workers = static_cast<int>(state_.view.members.size());
+  TellAllAgents(Progress{committer->beat->step, workers, committer->beat->scalars});
+}
+
+void Decider::OnLeaving(WorkerEntry& worker, const Leaving& leaving) {
+  if (IsEnding()) return TellToStop({&worker});  // it may not have heard the first time
+  worker.leaving = leaving;
+  const WorkerState before = worker.state;
+  SetState(worker, WorkerState::kLeaving);
+  switch (leaving.reason) {
+    case LeaveReason::kFailed:
+      ProveFailed(worker, leaving);
+      break;
+    case LeaveReason::kToldToLeave: {
+      // When its agent dies a process is told to leave too; then that is the cause.
+      auto agent = state_.agents.find(worker.agent);
+      if (agent != state_.agents.end() && agent->second.away) {
+        SetState(worker, before);
+        break;
+      }
+      BeginEnding(kExitToldToLeave, absl::StrCat(NameFor(worker), " was told to leave"));
+      break;
+    }
+    case LeaveReason::kFinished:
+      FinishIfAllLeft();
+      break;
+  }
+}
+
+void Decider::FinishIfAllLeft() {
+  if (!AllAre(WorkerState::kLeaving) || state_.trouble_since) return;
+  std::map<std::string, std::vector<std::string>> by_state;
+  for (const WorkerEntry& worker : state_.workers) {
+    by_state[absl::StrFormat("step %d with digest %016x", worker.leaving->step,
+                             worker.leaving->digest)]
+        .push_back(NameFor(worker));
+  }
+  if (by_state.size() == 1) return BeginEnding(kExitDone, "");
+  BeginEnding(kExitOurFault,
+              absl::StrCat("the workers finished in different states: ", OddOnes(by_state),
+                           "; the last checkpoint cannot be trusted"));
+}
+
+// Weak evidence: it may only be busy, or stopped by someone. Told, not acted on.
+void Decider::TellOfSilence() {
+  if (state_.phase != JobPhase::kTraining) return;
+  for (WorkerEntry& worker : state_.workers) {
+    const Duration silent = now_ - worker.last_beat;
+    if (worker.exited || worker.away || worker.silence_told || silent < state_.options.lost_after) {
+      continue;
+    }
+    worker.silence_told = true;
+    Say(absl::StrCat(NameFor(worker), " has been silent for ", SecondsText(silent),
+                     worker.beat ? absl::StrCat(", last heard in ", worker.beat->phase) : ""),
+        true);
+  }
+}
+
+}  // namespace everstep

@@ -1,0 +1,105 @@
+// membership: one call of Decide in progress. Internal to the room; the rules are told in decide.h.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "everstep/membership/decide.h"
+
+namespace everstep {
+
+class Decider {
+ public:
+  Decider(TimePoint now, JobState& state) : now_(now), state_(state) {}
+
+  void Begin();  // before the event
+  void On(const AgentSaid& said);
+  void On(const AgentStreamLost& lost);
+  void On(const WorkerSaid& said);
+  void On(const WorkerStreamLost& lost);
+  void On(const StopAsked& asked);
+  void On(const Tick&);
+  Decision Finish();
+
+ private:
+  // decide_start.cc: from the first agent to the commit of a view.
+  void OnRegister(const Register& self);
+  void RepeatOrders(const AgentEntry& agent, bool was_lost);
+  std::string WhyRefused(const Register& self) const;
+  void StartIfEnough();
+  void OrderWorkers();
+  Spawn SpawnOf(const WorkerEntry& worker) const;
+  void WaitForAgents();
+  void OnHello(WorkerEntry& worker, const Hello& hello);
+  void Greet(WorkerEntry& worker);
+  void CatchUp(WorkerEntry& worker);
+  bool CheckFingerprint(const WorkerEntry& worker);
+  void PrepareView();
+  void OnSynced(WorkerEntry& worker, const Synced& synced);
+  void WaitForWorkers();
+
+  // decide_train.cc: while a view runs.
+  void OnBeat(WorkerEntry& worker, const Beat& beat);
+  void OnLeaving(WorkerEntry& worker, const Leaving& leaving);
+  void FinishIfAllLeft();
+  void TellOfSilence();
+  void SendProgress();
+
+  // decide_failure.cc: from the first sign of a failure to its cause.
+  void OnLinkLost(WorkerEntry& worker, const LinkLost& lost);
+  void OnExited(const Exited& exited);
+  void OnLastWords(WorkerEntry& worker, const WorkerMessage& message);
+  void OnExitBeforeEnd(WorkerEntry& worker, const Exited& exited);
+  Trouble& TroubleOf(WorkerEntry& worker);
+  void Prove(WorkerEntry& worker, int code, std::string what);
+  void ProveFailed(WorkerEntry& worker, const Leaving& leaving);
+  void Forget(WorkerEntry& worker);  // it came back
+  void GiveUpLost();
+  void CloseView(const std::string& reason);
+  void Diagnose();
+  const WorkerEntry* Cause() const;
+  void NameBrokenLink();
+
+  // decide_end.cc: from the decision to end to the last word.
+  void BeginEnding(int code, std::string reason, std::string tail = "");
+  void TellToStop(std::vector<WorkerEntry*> workers);
+  void OnExitAtEnd(WorkerEntry& worker, const Exited& exited);
+  void KillRest();
+  void StopRequested(const std::string& reason);
+  void WatchEnding();
+  void EndIfAllGone();
+  void End();
+
+  // Small things all use.
+  WorkerEntry* Find(Incarnation incarnation);
+  void SetState(WorkerEntry& worker, WorkerState state);
+  int Count(WorkerState state) const { return state_.count[static_cast<size_t>(state)]; }
+  bool AllAre(WorkerState state) const {
+    return Count(state) == static_cast<int>(state_.workers.size());
+  }
+  void EnterPhase(JobPhase phase);
+  bool IsEnding() const { return state_.ending.has_value(); }
+  std::string NameFor(
+      const WorkerEntry& worker) const;  // "worker:2", with its host if there are several
+  std::vector<std::string> ReachableAgents() const;
+  void Tell(std::vector<Incarnation> to, WorkerOrder order);
+  void TellAgent(const std::string& agent, AgentOrder order);
+  void TellAllAgents(AgentOrder order);
+  void Say(std::string text, bool warning = false);  // to the log and to all agents
+  void Log(std::string text, bool warning = false);
+  std::string Line() const;
+
+  const TimePoint now_;
+  JobState& state_;
+  Decision decision_;
+};
+
+std::string MoreSlots(int missing);                        // "1 more slot", "2 more slots"
+std::string SecondsText(Duration d);                       // "2.0 s"
+std::string NamesOf(const std::vector<std::string>& all);  // "a, b and 3 more"
+
+// Workers by the state they are in, at least two groups: names those that differ from the most.
+std::string OddOnes(const std::map<std::string, std::vector<std::string>>& by_state);
+
+}  // namespace everstep

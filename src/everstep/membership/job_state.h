@@ -1,0 +1,137 @@
+// membership: all that the coordinator knows of a job, as plain data. Only Decide changes it.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "everstep/membership/messages.h"
+
+namespace everstep {
+
+struct JobOptions {
+  int workers = 1;                              // N, wanted
+  int replicas = 1;                             // R, at least N
+  std::map<std::string, std::string> settings;  // EVERSTEP_* for every worker's environment
+  std::string version;                          // agents of another are refused; empty: any
+  int64_t term = 1;
+
+  Duration agents_deadline = std::chrono::seconds(60);  // for N slots to be registered
+  // For the other workers to say hello once one has; programs may load data first. A program that
+  // never says hello is not waited for.
+  Duration hello_deadline = std::chrono::minutes(15);
+  Duration sync_deadline = std::chrono::minutes(2);  // from Prepare to the last Synced
+  // A worker or agent whose stream is lost is lost itself when it has not come back by then.
+  Duration lost_after = std::chrono::seconds(2);
+  // Between the first sign of a failure and naming its cause, for the other signs to come in.
+  Duration settle = std::chrono::milliseconds(250);
+  Duration grace = std::chrono::seconds(30);  // between being told to stop and being killed
+  Duration notice_interval = std::chrono::seconds(5);
+  Duration progress_interval = std::chrono::milliseconds(200);
+};
+
+enum class JobPhase {
+  kGathering,  // agents register
+  kStarting,   // workers are ordered; not all have said hello
+  kPreparing,  // a view is prepared, not yet committed
+  kTraining,   // a view is committed
+  kEnding,     // the end is decided; processes still live
+  kEnded,
+};
+
+enum class WorkerState {
+  kOrdered,   // its agent was told to spawn it; nothing heard from it
+  kGreeted,   // said hello; in no view
+  kLinking,   // in the prepared view
+  kSynced,    // linked to all in the prepared view
+  kTraining,  // in the committed view
+  kClosing,   // was told that its view is closed
+  kClosed,    // no thread of it is in the closed view
+  kLeaving,   // said that it wants to leave; waits for Stop
+  kStopping,  // was told to stop
+  kGone,      // its process has ended or is given up
+  kCount,
+};
+const char* NameOf(WorkerState state);  // "training"
+
+// What is known of a worker's failure.
+struct Trouble {
+  TimePoint since;      // the first sign
+  bool proven = false;  // the process has ended, or said itself that it failed
+  bool lost = false;    // given up after lost_after without a word
+  bool signaled = false;
+  int code = 0;      // what the job's exit code becomes if this is the cause
+  std::string what;  // "was killed by signal 9 (SIGKILL)"
+  std::string tail;  // its last lines
+};
+
+struct WorkerEntry {
+  Task task;
+  Incarnation incarnation = 0;
+  std::string agent;  // who runs its process
+  int slot = 0;       // of that agent
+  WorkerState state = WorkerState::kOrdered;
+  std::optional<Hello> hello;
+  bool away = false;     // its stream is lost
+  TimePoint away_since;  // when away
+  TimePoint last_beat;   // or hello, when none came yet
+  bool silence_told = false;
+  std::optional<Beat> beat;
+  std::optional<Synced> synced;
+  std::optional<Leaving> leaving;
+  std::string complaint;  // why its links to peers broke, as it says; empty: no complaint
+  TimePoint complained_at;
+  bool accused = false;  // a peer says that its link to this worker broke
+  std::optional<Trouble> trouble;
+  bool killed = false;  // its agent was told to kill it
+  bool exited = false;  // its agent has reported the end of its process
+};
+
+struct AgentEntry {
+  Register self;
+  bool away = false;
+  TimePoint away_since;
+  bool lost = false;
+};
+
+// How the job ends, once that is decided.
+struct Ending {
+  int code = 0;
+  std::string reason;  // one line; empty when the job is done
+  std::string tail;    // the last lines of whoever caused it
+  TimePoint since;
+  bool told_to_kill = false;
+};
+
+struct JobState {
+  JobOptions options;
+  JobPhase phase = JobPhase::kGathering;
+  TimePoint started;  // of the phase
+  bool begun = false;
+
+  std::map<std::string, AgentEntry> agents;  // by name
+  std::vector<WorkerEntry> workers;          // by task index
+  std::unordered_map<Incarnation, int> index_of;
+  std::array<int, static_cast<size_t>(WorkerState::kCount)> count{};  // workers in each state
+  Incarnation next_incarnation = 1;
+  ClusterSpec cluster;
+
+  View view;  // prepared or committed; id zero before the first
+  bool view_closed = false;
+  int first_greeted = -1;  // index of the worker that others' fingerprints are compared with
+  TimePoint first_hello;
+
+  std::optional<TimePoint> trouble_since;  // the first sign of a failure that is not explained yet
+  std::optional<Ending> ending;
+
+  TimePoint last_event;
+  TimePoint last_notice;
+  TimePoint last_progress;
+  bool progress_due = false;
+  std::string line;  // what the job waits for or does, for people
+};
+
+}  // namespace everstep

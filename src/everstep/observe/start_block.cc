@@ -1,0 +1,67 @@
+// observe: the start block.
+#include "everstep/observe/start_block.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace everstep {
+namespace {
+
+std::string Row(std::string_view name, std::string_view value) {
+  return fmt::format("  {:<12} {}\n", name, value);
+}
+
+std::string Shares(const std::vector<int>& begins) {
+  std::string text;
+  for (size_t w = 0; w + 1 < begins.size(); ++w) {
+    if (w == 8 && begins.size() > 10) return text + ", ...";
+    text += fmt::format("{}{}", w == 0 ? "" : "+", begins[w + 1] - begins[w]);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string DivisionNote(const std::vector<int>& begins) {
+  const int workers = static_cast<int>(begins.size()) - 1;
+  const int replicas = begins.back();
+  int longest = 0;
+  for (int w = 0; w < workers; ++w) longest = std::max(longest, begins[w + 1] - begins[w]);
+  if (longest * workers == replicas) return {};
+  // A step takes as long as the longest share; evenly divided it would take replicas / workers.
+  return fmt::format(
+      "{} replicas on {} workers: a step takes as long as {} replicas, so the speed is "
+      "{:.0f} % of what {} workers could do; a multiple of {} would use them fully",
+      replicas, workers, longest, 100.0 * replicas / (longest * workers), workers, workers);
+}
+
+std::string StartBlock(const StartFacts& f) {
+  std::string block = fmt::format("everstep {}\n", f.version);
+  block += Row("program", f.program);
+  block += Row("job", f.job_dir);
+  block +=
+      Row("seed", fmt::format("{}{}", f.seed, f.seed_drawn ? " (drawn; --seed repeats it)" : ""));
+  block += Row("replicas", fmt::format("{} on {} worker{} ({})", f.replica_begins.back(), f.workers,
+                                       f.workers == 1 ? "" : "s", Shares(f.replica_begins)));
+  block += Row("threads",
+               fmt::format("{} a replica, CPU baseline {}", f.threads_per_replica, f.cpu_baseline));
+  block += Row("coordinator", fmt::format("{}, data ports {}", f.coordinator, f.data_ports));
+  if (f.slots < f.workers) {
+    block +=
+        Row("waiting for",
+            fmt::format("agents with {} more slot{}: everstep agent --coordinator {}",
+                        f.workers - f.slots, f.workers - f.slots == 1 ? "" : "s", f.coordinator));
+  }
+  const std::string note = DivisionNote(f.replica_begins);
+  if (!note.empty()) block += Row("note", note);
+  const int used = std::min(f.workers, f.slots) * f.threads_per_replica;
+  if (f.threads_per_replica == 1 && used * 2 <= f.cores) {
+    block +=
+        Row("hint", fmt::format("{} of {} cores are used; --threads-per-replica {} would use more",
+                                used, f.cores, f.cores / std::min(f.workers, f.slots)));
+  }
+  return block;
+}
+
+}  // namespace everstep

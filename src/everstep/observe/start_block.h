@@ -1,0 +1,33 @@
+// observe: the block that a job prints at its start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace everstep {
+
+struct StartFacts {
+  std::string version;
+  std::string program;  // as given, with arguments
+  std::string job_dir;
+  uint64_t seed = 0;
+  bool seed_drawn = false;  // nobody gave one
+  int workers = 1;
+  int slots = 1;                    // of this host; fewer than workers when other hosts are to join
+  std::vector<int> replica_begins;  // base/tree.h's AssignReplicas
+  int threads_per_replica = 1;
+  int cores = 1;  // of this host
+  std::string cpu_baseline = "native";
+  std::string coordinator;  // "host:port"
+  std::string data_ports;   // "29710-29799"
+};
+
+// Lines of "  name  value", each ending in a newline. Says what an R that does not divide well
+// costs, and hints at idle cores.
+std::string StartBlock(const StartFacts& facts);
+
+// What R on these workers costs against an even division; empty when it divides well.
+std::string DivisionNote(const std::vector<int>& replica_begins);
+
+}  // namespace everstep

@@ -1,0 +1,45 @@
+// observe: rules of the start block.
+#include "everstep/observe/start_block.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "everstep/base/tree.h"
+
+namespace everstep {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(StartBlock, SaysWhatReplicasThatDoNotDivideCost) {
+  EXPECT_EQ(DivisionNote(AssignReplicas(4, 4)), "");
+  EXPECT_EQ(DivisionNote(AssignReplicas(8, 2)), "");
+  // Half the speed of four workers, two thirds of what three could do: not three quarters.
+  EXPECT_THAT(DivisionNote(AssignReplicas(4, 3)), HasSubstr("the speed is 67 %"));
+}
+
+TEST(StartBlock, ShowsWhatAPersonNeedsToRepeatOrJoinTheJob) {
+  StartFacts f;
+  f.version = "0.1.0";
+  f.program = "train";
+  f.job_dir = "runs/train-1";
+  f.seed = 7;
+  f.seed_drawn = true;
+  f.workers = 4;
+  f.slots = 2;
+  f.replica_begins = AssignReplicas(4, 4);
+  f.cores = 2;
+  f.coordinator = "10.0.0.1:29700";
+  f.data_ports = "29710-29799";
+  const std::string block = StartBlock(f);
+  EXPECT_THAT(block, HasSubstr("seed         7 (drawn; --seed repeats it)"));
+  EXPECT_THAT(block, HasSubstr("4 on 4 workers (1+1+1+1)"));
+  EXPECT_THAT(block, HasSubstr("2 more slots: everstep agent --coordinator 10.0.0.1:29700"));
+  EXPECT_THAT(block, Not(HasSubstr("hint")));
+  f.cores = 16;
+  EXPECT_THAT(StartBlock(f), HasSubstr("2 of 16 cores are used"));
+}
+
+}  // namespace
+}  // namespace everstep
