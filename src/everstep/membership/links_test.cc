@@ -357,11 +357,12 @@ TEST_F(LinksTest, SomethingThatNeverAnswersIsGivenUpAtTheDeadline) {
 TEST_F(LinksTest, ACoordinatorThatStartsLateIsFoundWithinTheDeadline) {
   Serve();
   Fall();
+  AgentLinkOptions o = AgentOptions();
   std::thread late([&] {
     SleepFor(std::chrono::milliseconds(300));
     Serve();
   });
-  auto link = ConnectAgent(AgentOptions());
+  auto link = ConnectAgent(std::move(o));
   late.join();
   EXPECT_TRUE(link.ok()) << link.status();
 }
