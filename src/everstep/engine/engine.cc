@@ -167,8 +167,8 @@ absl::Status Engine::InView(const std::function<absl::Status()>& round) {
     }
     absl::Status status = round();
     if (status.ok()) return status;
-    const bool interrupted = parts_.probe->input_cancel().IsSet();
-    if (!EndsTheViewOnly(status) && !interrupted) return status;
+    const bool input_cut = absl::IsCancelled(status) && parts_.probe->input_cancel().IsSet();
+    if (!EndsTheViewOnly(status) && !input_cut) return status;
     log::Warning("engine", "step {} is cut short: {}", step(), std::string(status.message()));
     Perform(machine_.RoundFailed(status, BlamedPeer(status)));
   }

@@ -141,8 +141,13 @@ EV_EACH_ISA(ApplyDropout,
 
 std::vector<Isa> UsableIsas() {
   std::vector<Isa> isas = {Isa::kBase};
-  if (__builtin_cpu_supports("x86-64-v3")) isas.push_back(Isa::kAvx2);
-  if (__builtin_cpu_supports("x86-64-v4")) isas.push_back(Isa::kAvx512);
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (avx2) isas.push_back(Isa::kAvx2);
+  if (avx2 && avx512) isas.push_back(Isa::kAvx512);
   return isas;
 }
 

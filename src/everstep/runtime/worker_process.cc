@@ -126,10 +126,7 @@ absl::Status WorkerProcess::CheckBaseline() const {
 
 absl::StatusOr<std::unique_ptr<ControlLink>> WorkerProcess::ConnectControl() {
   if (!coordinator_) return MakeLoneLink(spec_.replicas);
-  WorkerLinkOptions options;
-  options.address = *coordinator_;
-  options.credentials.secret = secret_;
-  options.credentials.insecure = spec_.insecure;
+  WorkerLinkOptions options{.address = *coordinator_, .credentials = {secret_, spec_.insecure}};
   options.phases = &phases_;
   options.waits = [this] { return probe_.Waits(); };
   options.scalars = [this] { return probe_.scalars(); };
