@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "everstep/cli/command.h"
 #include "everstep/base/status.h"
 #include "everstep/base/tensor_span.h"
 #include "everstep/checkpoint/find.h"
 #include "everstep/checkpoint/stored_state.h"
+#include "everstep/cli/command.h"
 #include "everstep/io/publish.h"
 
 namespace everstep {
@@ -150,6 +150,7 @@ absl::Status PrintDigest(FileSystem& fs, const std::string& path, bool json, std
 
 void AddCheckpoint(CLI::App& app, Invocation* invocation) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, show and check checkpoints");
+  checkpoint->group("Data and checkpoints");
   checkpoint->require_subcommand(1);
   struct Options {
     std::string path;

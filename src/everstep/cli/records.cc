@@ -8,9 +8,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "everstep/cli/command.h"
 #include "everstep/base/status.h"
 #include "everstep/base/string_view.h"
+#include "everstep/cli/command.h"
 #include "everstep/data/idx.h"
 #include "everstep/io/example.h"
 #include "everstep/io/tfrecord.h"
@@ -230,7 +230,8 @@ struct RecordsOptions {
   bool json = false;
 };
 
-void AddImport(CLI::App& records, const std::shared_ptr<RecordsOptions>& o, Invocation* invocation) {
+void AddImport(CLI::App& records, const std::shared_ptr<RecordsOptions>& o,
+               Invocation* invocation) {
   CLI::App* import = records.add_subcommand("import", "Make a TFRecord file from another format");
   import->require_subcommand(1);
   CLI::App* idx = import->add_subcommand(
@@ -265,10 +266,12 @@ void AddRecords(CLI::App& app, Invocation* invocation) {
   cat->add_option("-n", o->limit, "print the first N records only")->check(CLI::NonNegativeNumber);
 
   ls->callback([o, invocation] {
-    invocation->exit_code = Fail(AsBadData(ListRecords(RealFileSystem(), o->files, o->json, std::cout)));
+    invocation->exit_code =
+        Fail(AsBadData(ListRecords(RealFileSystem(), o->files, o->json, std::cout)));
   });
   verify->callback([o, invocation] {
-    invocation->exit_code = Fail(AsBadData(VerifyRecords(RealFileSystem(), o->files, o->json, std::cout)));
+    invocation->exit_code =
+        Fail(AsBadData(VerifyRecords(RealFileSystem(), o->files, o->json, std::cout)));
   });
   cat->callback([o, invocation] {
     absl::Status status;
