@@ -12,6 +12,7 @@
 #include "everstep/base/tensor_span.h"
 #include "everstep/checkpoint/find.h"
 #include "everstep/checkpoint/stored_state.h"
+#include "everstep/cli/command.h"
 #include "everstep/io/publish.h"
 
 namespace everstep {
@@ -147,8 +148,9 @@ absl::Status PrintDigest(FileSystem& fs, const std::string& path, bool json, std
   return absl::OkStatus();
 }
 
-void AddCheckpoint(CLI::App& app, SetExit set_exit) {
+void AddCheckpoint(CLI::App& app, Invocation* invocation) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, show and check checkpoints");
+  checkpoint->group("Data and checkpoints");
   checkpoint->require_subcommand(1);
   struct Options {
     std::string path;
@@ -162,8 +164,8 @@ void AddCheckpoint(CLI::App& app, SetExit set_exit) {
                      "job directory, directory of checkpoints, checkpoint, or TensorFlow prefix")
         ->required();
     verb->add_flag("--json", o->json, "for scripts");
-    verb->callback([o, run, set_exit] {
-      set_exit(Finish(AsBadData(run(RealFileSystem(), o->path, o->json, std::cout))));
+    verb->callback([o, run, invocation] {
+      invocation->exit_code = Fail(AsBadData(run(RealFileSystem(), o->path, o->json, std::cout)));
     });
   };
   add("ls", "All checkpoints, newest last", ListCheckpointsIn);

@@ -3,17 +3,13 @@
 // TensorFlow checkpoint.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <ostream>
 #include <string>
 
 #include "absl/status/status.h"
-#include "everstep/cli/command.h"
 #include "everstep/env/file.h"
 
 namespace everstep {
-
-void AddCheckpoint(CLI::App& app, SetExit set_exit);
 
 // The verbs themselves; `json`: for scripts.
 absl::Status ListCheckpointsIn(FileSystem& fs, const std::string& path, bool json,

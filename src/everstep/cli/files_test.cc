@@ -9,6 +9,7 @@
 #include "everstep/checkpoint/digest.h"
 #include "everstep/checkpoint/directory_store.h"
 #include "everstep/cli/checkpoint.h"
+#include "everstep/cli/command.h"
 #include "everstep/cli/records.h"
 #include "everstep/env/temp_directory.h"
 #include "everstep/io/publish.h"
@@ -28,13 +29,15 @@ struct Outcome {
 Outcome Everstep(std::vector<std::string> arguments) {
   Outcome outcome;
   CLI::App app;
-  AddRecords(app, [&](int code) { outcome.code = code; });
-  AddCheckpoint(app, [&](int code) { outcome.code = code; });
+  Invocation invocation;
+  AddRecords(app, &invocation);
+  AddCheckpoint(app, &invocation);
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants it
   try {
     app.parse(arguments);
+    outcome.code = invocation.exit_code;
   } catch (const CLI::ParseError&) {
     outcome.code = 2;
   }

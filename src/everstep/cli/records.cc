@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
 #include "everstep/base/string_view.h"
+#include "everstep/cli/command.h"
 #include "everstep/data/idx.h"
 #include "everstep/io/example.h"
 #include "everstep/io/tfrecord.h"
@@ -229,7 +230,8 @@ struct RecordsOptions {
   bool json = false;
 };
 
-void AddImport(CLI::App& records, const std::shared_ptr<RecordsOptions>& o, SetExit set_exit) {
+void AddImport(CLI::App& records, const std::shared_ptr<RecordsOptions>& o,
+               Invocation* invocation) {
   CLI::App* import = records.add_subcommand("import", "Make a TFRecord file from another format");
   import->require_subcommand(1);
   CLI::App* idx = import->add_subcommand(
@@ -237,21 +239,22 @@ void AddImport(CLI::App& records, const std::shared_ptr<RecordsOptions>& o, SetE
   idx->add_option("--images", o->images, "images (unsigned bytes)")->required();
   idx->add_option("--labels", o->labels, "one label for each image")->required();
   idx->add_option("--output", o->output, "the TFRecord file to write")->required();
-  idx->callback([o, set_exit] {
+  idx->callback([o, invocation] {
     const absl::StatusOr<int64_t> count =
         ImportIdx(RealFileSystem(), o->images, o->labels, o->output);
     if (count.ok()) std::cout << o->output << ": " << *count << " examples\n";
-    set_exit(Finish(AsBadData(count.status())));
+    invocation->exit_code = Fail(AsBadData(count.status()));
   });
 }
 
 }  // namespace
 
-void AddRecords(CLI::App& app, SetExit set_exit) {
+void AddRecords(CLI::App& app, Invocation* invocation) {
   CLI::App* records = app.add_subcommand("records", "Make, list, check and print TFRecord files");
+  records->group("Data and checkpoints");
   records->require_subcommand(1);
   const auto o = std::make_shared<RecordsOptions>();
-  AddImport(*records, o, set_exit);
+  AddImport(*records, o, invocation);
 
   CLI::App* ls = records->add_subcommand("ls", "Records, bytes, features of the first record");
   CLI::App* verify = records->add_subcommand("verify", "Check the checksum of every record");
@@ -262,18 +265,20 @@ void AddRecords(CLI::App& app, SetExit set_exit) {
   }
   cat->add_option("-n", o->limit, "print the first N records only")->check(CLI::NonNegativeNumber);
 
-  ls->callback([o, set_exit] {
-    set_exit(Finish(AsBadData(ListRecords(RealFileSystem(), o->files, o->json, std::cout))));
+  ls->callback([o, invocation] {
+    invocation->exit_code =
+        Fail(AsBadData(ListRecords(RealFileSystem(), o->files, o->json, std::cout)));
   });
-  verify->callback([o, set_exit] {
-    set_exit(Finish(AsBadData(VerifyRecords(RealFileSystem(), o->files, o->json, std::cout))));
+  verify->callback([o, invocation] {
+    invocation->exit_code =
+        Fail(AsBadData(VerifyRecords(RealFileSystem(), o->files, o->json, std::cout)));
   });
-  cat->callback([o, set_exit] {
+  cat->callback([o, invocation] {
     absl::Status status;
     for (size_t i = 0; status.ok() && i < o->files.size(); ++i) {
       status = PrintRecords(RealFileSystem(), o->files[i], o->limit, o->json, std::cout);
     }
-    set_exit(Finish(AsBadData(status)));
+    invocation->exit_code = Fail(AsBadData(status));
   });
 }
 

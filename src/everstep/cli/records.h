@@ -1,19 +1,15 @@
 // cli: `everstep records ...`: TFRecord files made, listed, checked and printed.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "everstep/cli/command.h"
 #include "everstep/env/file.h"
 
 namespace everstep {
-
-void AddRecords(CLI::App& app, SetExit set_exit);
 
 // The verbs themselves; `json`: for scripts.
 absl::Status ListRecords(FileSystem& fs, const std::vector<std::string>& files, bool json,
