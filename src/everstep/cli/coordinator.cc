@@ -2,6 +2,7 @@
 // one; by hand it serves hosts that bring agents only.
 #include <signal.h>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "everstep/base/exit_code.h"
@@ -94,7 +95,7 @@ int RunCoordinator(const CoordinatorArguments& arguments) {
   SignalQueue signals({SIGTERM, SIGINT, SIGHUP});
   IgnorePipeSignal();
   int announce = -1;
-  (void)absl::SimpleAtoi(arguments.announce_fd, &announce);
+  if (!absl::SimpleAtoi(arguments.announce_fd, &announce)) announce = -1;
   // To whoever started this process by program, else to the terminal.
   auto fail = [announce](const absl::Status& status) {
     if (announce < 0) return Fail(status);

@@ -1,6 +1,8 @@
 // cli: being the agent of this host.
 #include "everstep/cli/host.h"
 
+#include <cmath>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -103,7 +105,7 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
   console->ClearProgress();
   std::string text;
   if (result.code == kExitDone) {
-    absl::StrAppend(&text, "everstep: done in ", absl::SixDigits(ToSeconds(took)), " s\n");
+    absl::StrAppend(&text, "everstep: done in ", std::round(ToSeconds(took) * 10) / 10, " s\n");
   } else {
     // The reason may have the last lines of whoever caused it behind its first line.
     const std::vector<absl::string_view> parts =

@@ -45,13 +45,23 @@ int EverstepMain(int argc, char** argv) {
   AddRecords(root, &invocation);
   AddCheckpoint(root, &invocation);
 
+  if (!arguments.empty() && arguments[0].front() != '-') {
+    const auto verbs = root.get_subcommands([](CLI::App*) { return true; });
+    const bool known = std::any_of(verbs.begin(), verbs.end(), [&](const CLI::App* verb) {
+      return verb->get_name() == arguments[0];
+    });
+    if (!known) {
+      return Fail(UsageError(
+          absl::StrCat("there is no verb '", arguments[0], "'; everstep --help lists them")));
+    }
+  }
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     root.parse(arguments);
   } catch (const CLI::Success& success) {  // --help, --version
     return root.exit(success);
   } catch (const CLI::ParseError& error) {
-    if (argc <= 1) {
+    if (arguments.empty()) {
       WriteAll(2, root.help());
       return kExitUsage;
     }

@@ -46,6 +46,7 @@ struct RunPlan {
   JobSpec spec;
   std::vector<std::string> program;
   HostPort listen;        // port 0: any
+  bool any_port = false;  // will do, as only this host needs to know it
   std::string dial_host;  // of the coordinator, for everyone
   int slots = 1;
 };
@@ -69,10 +70,11 @@ absl::Status PlanListening(const RunArguments& arguments, RunPlan* plan) {
     return UsageError(absl::StrCat("--listen ", arguments.listen, " says nothing of where other ",
                                    "hosts reach this one; add --address, e.g. --address 10.0.0.1"));
   }
+  plan->any_port = arguments.listen.empty() && !spec.port.has_value();
   const absl::Status free = CheckPortFree(plan->listen);
   if (free.ok()) return free;
-  if (arguments.listen.empty() && !spec.port.has_value()) {
-    plan->listen.port = 0;  // only this host needs to know it
+  if (plan->any_port) {
+    plan->listen.port = 0;
     return absl::OkStatus();
   }
   return WithExitCode(
@@ -121,18 +123,13 @@ absl::StatusOr<std::string> Announcement(int fd) {
   return line;
 }
 
-absl::StatusOr<RunningCoordinator> StartCoordinator(const RunPlan& plan, const JobDirectory& job) {
+absl::StatusOr<RunningCoordinator> StartCoordinatorAt(const HostPort& listen, const RunPlan& plan,
+                                                      const JobDirectory& job) {
   EV_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   SpawnOptions options;
-  options.argv = {ProgramPath(),
-                  "coordinator",
-                  "--resolved",
-                  "--job-dir",
-                  job.path(),
-                  "--listen",
-                  plan.listen.ToString(),
-                  "--announce-fd",
-                  absl::StrCat(kAnnounceFd)};
+  options.argv = {ProgramPath(),     "coordinator",   "--resolved",
+                  "--job-dir",       job.path(),      "--listen",
+                  listen.ToString(), "--announce-fd", absl::StrCat(kAnnounceFd)};
   options.environment = CurrentEnvironment();
   options.descriptors = {{pipe.write.get(), kAnnounceFd}};
   options.parent_death_signal = SIGKILL;  // it has nothing to finish
@@ -145,9 +142,18 @@ absl::StatusOr<RunningCoordinator> StartCoordinator(const RunPlan& plan, const J
   }
   // "CODE message": it could not.
   const size_t space = said.find(' ');
-  int code = kExitOurFault;
-  (void)absl::SimpleAtoi(said.substr(0, space), &code);
+  int code = 0;
+  if (!absl::SimpleAtoi(said.substr(0, space), &code)) code = kExitOurFault;
   return WithExitCode(absl::UnavailableError(said.substr(space + 1)), code);
+}
+
+absl::StatusOr<RunningCoordinator> StartCoordinator(const RunPlan& plan, const JobDirectory& job) {
+  auto started = StartCoordinatorAt(plan.listen, plan, job);
+  // Another job may have taken the port since it was looked at.
+  if (started.ok() || !plan.any_port || ExitCodeFor(started.status()) != kExitNotNow) {
+    return started;
+  }
+  return StartCoordinatorAt({plan.listen.host, 0}, plan, job);
 }
 
 StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::string& coordinator) {
