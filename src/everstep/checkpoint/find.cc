@@ -10,11 +10,11 @@
 #include "everstep/base/status.h"
 #include "everstep/base/string_view.h"
 #include "everstep/checkpoint/stored_state.h"
+#include "everstep/job/directory.h"
 
 namespace everstep {
 namespace {
 
-constexpr char kCheckpoints[] = "checkpoints";  // in a job directory
 constexpr std::string_view kIndexSuffix = ".index";
 
 auto Age(const CheckpointId& id) {
@@ -79,7 +79,7 @@ absl::StatusOr<CheckpointInfo> LatestCheckpoint(FileSystem& fs, const std::strin
 
 std::optional<std::string> CheckpointsDirectory(FileSystem& fs, const std::string& path) {
   if (!fs.IsDirectory(path)) return std::nullopt;
-  const std::string inside = JoinPath(path, kCheckpoints);
+  const std::string inside = CheckpointsPath(path);
   if (fs.IsDirectory(inside)) return inside;
   const auto list = ListCheckpoints(fs, path);
   if (list.ok() && !list->empty()) return path;

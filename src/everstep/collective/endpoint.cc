@@ -7,7 +7,6 @@
 #include "everstep/base/status.h"
 #include "everstep/collective/connector.h"
 #include "everstep/env/clock.h"
-#include "everstep/env/poll.h"
 #include "everstep/env/socket.h"
 
 namespace everstep {
@@ -81,54 +80,13 @@ absl::Status Endpoint::CheckView(const View& view, Incarnation self) const {
   return absl::OkStatus();
 }
 
-absl::Status Endpoint::EnsureCleanMemory(const View& view) {
-  const Deadline limit = After(RealClock(), kExitWait);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto e = exposures_.begin(); e != exposures_.end();) {
-    if (view.RankOf(e->incarnation) >= 0) {
-      ++e;  // it is past the old view, or it could not be in the new one
-      continue;
-    }
-    PollItem item;
-    item.fd = e->pid_fd.get();
-    item.read = true;
-    do {
-      EV_RETURN_IF_ERROR(Poll(absl::MakeSpan(&item, 1), limit - RealClock().Now()));
-    } while (!item.readable && RealClock().Now() < limit);
-    if (!item.readable) {
-      exposures_.clear();
-      EV_ASSIGN_OR_RETURN(arena_, Arena::Create(layout_));
-      return absl::OkStatus();
-    }
-    e = exposures_.erase(e);
-  }
-  return absl::OkStatus();
-}
-
-void Endpoint::RememberExposure(Incarnation incarnation, int pid_fd) {
-  absl::StatusOr<UniqueFd> copy = Duplicate(pid_fd);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const Exposure& e : exposures_) {
-    if (e.incarnation == incarnation) return;
-  }
-  // Without a descriptor to see it end by, the next view without it gets fresh memory.
-  exposures_.push_back({incarnation, copy.ok() ? *std::move(copy) : UniqueFd()});
-}
-
-void Endpoint::ForgetExposures(const View& view, const std::vector<int>& departed) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (int rank : departed) {
-    const Incarnation gone = view.members[rank].incarnation;
-    exposures_.erase(std::remove_if(exposures_.begin(), exposures_.end(),
-                                    [&](const Exposure& e) { return e.incarnation == gone; }),
-                     exposures_.end());
-  }
-}
-
 absl::StatusOr<std::unique_ptr<Communicator>> Endpoint::Connect(const View& view, Incarnation self,
                                                                 Deadline deadline) {
   EV_RETURN_IF_ERROR(CheckView(view, self));
-  EV_RETURN_IF_ERROR(EnsureCleanMemory(view));
+  EV_ASSIGN_OR_RETURN(const bool clean, exposures_->CleanFor(view, kExitWait));
+  if (!clean) {
+    EV_ASSIGN_OR_RETURN(arena_, Arena::Create(layout_));
+  }
   acceptor_->RaiseFloor(view.id);
   Connector connector(
       {secret_, *acceptor_, arena_, options_.step_limit, options_.lost_after,
@@ -136,12 +94,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Endpoint::Connect(const View& view
          const std::lock_guard<std::mutex> lock(mutex_);
          return !(abandoned_ < id);
        },
-       [this](Incarnation incarnation, int pid_fd) { RememberExposure(incarnation, pid_fd); }},
+       [this](Incarnation incarnation, int pid_fd) { exposures_->Remember(incarnation, pid_fd); }},
       view, view.RankOf(self), deadline);
   absl::StatusOr<CommunicatorParts> parts = connector.Run();
   if (!parts.ok()) return parts.status();
-  parts->on_end = [this, view](const std::vector<int>& departed) {
-    ForgetExposures(view, departed);
+  parts->on_end = [exposures = exposures_, view](const std::vector<int>& departed) {
+    for (int rank : departed) exposures->Forget(view.members[rank].incarnation);
   };
   return TreeCommunicator::Make(*std::move(parts), RealClock());
 }

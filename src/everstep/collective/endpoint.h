@@ -2,19 +2,17 @@
 // and the making of a Communicator for each view.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "everstep/base/view.h"
 #include "everstep/collective/acceptor.h"
 #include "everstep/collective/arena.h"
 #include "everstep/collective/communicator.h"
-#include "everstep/env/fd.h"
+#include "everstep/collective/exposures.h"
 #include "everstep/trust/secret.h"
 
 namespace everstep {
@@ -31,8 +29,7 @@ struct EndpointOptions {
   AcceptorOptions acceptor;
 };
 
-// Prepare, Connect and the destructor: one thread at a time. All communicators made by it end
-// before it.
+// Prepare, Connect and the destructor: one thread at a time. A communicator may outlive it.
 //
 // Memory is kept from view to view, so its pages stay warm. It is left for fresh memory when a
 // process that had it mapped is not in the next view, said no farewell and has not been seen to
@@ -51,27 +48,18 @@ class Endpoint : public CommunicatorFactory {
   std::string data_address() const override { return address_; }
 
  private:
-  // A process that maps this one's memory.
-  struct Exposure {
-    Incarnation incarnation;
-    UniqueFd pid_fd;
-  };
   Endpoint(const JobSecret& secret, const EndpointOptions& options)
       : secret_(secret), options_(options) {}
 
   absl::Status CheckView(const View& view, Incarnation self) const;
-  absl::Status EnsureCleanMemory(const View& view);
-  void RememberExposure(Incarnation incarnation, int pid_fd);
-  void ForgetExposures(const View& view, const std::vector<int>& departed);
-
   const JobSecret secret_;
   const EndpointOptions options_;
   std::string address_;
   std::shared_ptr<const ArenaLayout> layout_;
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::shared_ptr<Exposures> exposures_ = std::make_shared<Exposures>();  // communicators' too
   std::mutex mutex_;
-  std::vector<Exposure> exposures_;
   ViewId abandoned_;
 };
 

@@ -103,6 +103,12 @@ absl::Status StreamLink::TakeHeader(FrameSink& sink) {
   return absl::OkStatus();
 }
 
+absl::Status StreamLink::EndFrame(FrameSink& sink) {
+  in_body_ = false;
+  ended_ = in_frame_.kind == FrameKind::kFarewell;
+  return sink.End(peer_, in_frame_);
+}
+
 // Accounts for bytes received into in_place_ and then into in_header_.
 absl::Status StreamLink::Take(size_t bytes, FrameSink& sink) {
   if (in_body_) {
@@ -110,22 +116,17 @@ absl::Status StreamLink::Take(size_t bytes, FrameSink& sink) {
     in_place_.remove_prefix(n);
     bytes -= n;
     if (!in_place_.empty()) return absl::OkStatus();
-    in_body_ = false;
-    EV_RETURN_IF_ERROR(sink.End(peer_, in_frame_));
+    EV_RETURN_IF_ERROR(EndFrame(sink));
   }
   in_header_bytes_ += bytes;
-  while (!in_body_ && in_header_bytes_ == kFrameHeaderBytes) {
-    EV_RETURN_IF_ERROR(TakeHeader(sink));
-    if (!in_place_.empty()) break;
-    in_body_ = false;  // a frame without a body
-    EV_RETURN_IF_ERROR(sink.End(peer_, in_frame_));
-  }
-  return absl::OkStatus();
+  if (in_header_bytes_ < kFrameHeaderBytes) return absl::OkStatus();
+  EV_RETURN_IF_ERROR(TakeHeader(sink));
+  return in_place_.empty() ? EndFrame(sink) : absl::OkStatus();
 }
 
 absl::StatusOr<bool> StreamLink::Receive(FrameSink& sink) {
   bool moved = false;
-  for (size_t total = 0; total < kBytesPerCall;) {
+  for (size_t total = 0; total < kBytesPerCall && !ended_;) {
     const absl::Span<std::byte> body = in_body_ ? in_place_ : absl::Span<std::byte>();
     // The next header comes in with the body before it: one call per chunk.
     const absl::Span<std::byte> header = absl::MakeSpan(in_header_).subspan(in_header_bytes_);

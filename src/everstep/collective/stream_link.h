@@ -51,8 +51,8 @@ class StreamLink {
   bool blocked() const { return blocked_; }  // the socket took less than there was
   bool idle() const { return jobs_.empty() && small_.empty() && !sending_; }
 
-  // Takes in what is there; whether anything was. kUnavailable at the end of the stream; else the
-  // sink's errors.
+  // Takes in what is there, up to a farewell; whether anything was. kUnavailable at the end of a
+  // stream without one; else the sink's errors.
   absl::StatusOr<bool> Receive(FrameSink& sink);
 
   // Tries to end the stream in order: the rest of a frame begun, then the farewell. Best effort.
@@ -63,6 +63,7 @@ class StreamLink {
   absl::StatusOr<bool> SendCurrent();
   void FinishCurrent();
   absl::Status TakeHeader(FrameSink& sink);
+  absl::Status EndFrame(FrameSink& sink);
   absl::Status Take(size_t bytes, FrameSink& sink);
 
   const int peer_;
@@ -86,6 +87,7 @@ class StreamLink {
   bool in_body_ = false;
   Frame in_frame_;
   absl::Span<std::byte> in_place_;
+  bool ended_ = false;  // a farewell came: nothing is read any more
 };
 
 constexpr int64_t kChunkFloats = 32 * 1024;

@@ -64,6 +64,8 @@ class TreeCommunicator : public Communicator, private FrameSink {
   void Abort(absl::Status why) noexcept override;
   std::vector<PeerWait> Waiting() const noexcept override;
 
+  int NumGroupsForTest() const { return static_cast<int>(shop_.plan().groups().size()); }
+
  private:
   // The reduction of one bucket of one round. Its members do not move while links point to them.
   struct Op {

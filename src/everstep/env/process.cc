@@ -379,6 +379,14 @@ bool KillAllChildren(Deadline deadline) {
 
 void IgnorePipeSignal() { signal(SIGPIPE, SIG_IGN); }
 
+absl::Status RedirectStandardError(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!fd.valid() || dup2(fd.get(), 2) < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
 pid_t ParentPid() { return getppid(); }
 
 bool SetParentDeathSignal(int signal, pid_t parent) {

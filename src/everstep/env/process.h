@@ -97,6 +97,9 @@ bool KillAllChildren(Deadline deadline);
 // it.
 void IgnorePipeSignal();
 
+// From now on what this process writes to standard error is added to `path`, which is made.
+absl::Status RedirectStandardError(const std::string& path);
+
 pid_t ParentPid();
 // Sent to this process when its parent ends. False when the parent is not `parent` any more.
 bool SetParentDeathSignal(int signal, pid_t parent);

@@ -83,15 +83,19 @@ EV_BODY void ApplyDropoutBody(DropoutMask mask, int64_t first, const float* __re
 
 }  // namespace
 
+#ifdef __clang__
+#define EV_AVX512 "arch=x86-64-v4"
+#else
+#define EV_AVX512 "arch=x86-64-v4,prefer-vector-width=512"
+#endif
+
 // Defines NAME PARAMS as the body compiled for each instruction set and a choice among them. Not
 // target_clones: a test must be able to call each, and its resolver runs before sanitizers are up.
-#define EV_EACH_ISA(NAME, PARAMS, ARGS)                                                        \
-  namespace {                                                                                  \
-  __attribute__((target("arch=x86-64-v4,prefer-vector-width=512"))) void NAME##Avx512 PARAMS { \
-    NAME##Body ARGS;                                                                           \
-  }                                                                                            \
-  __attribute__((target("arch=x86-64-v3"))) void NAME##Avx2 PARAMS { NAME##Body ARGS; }        \
-  void NAME##Base PARAMS { NAME##Body ARGS; }                                                  \
+#define EV_EACH_ISA(NAME, PARAMS, ARGS)                                                 \
+  namespace {                                                                           \
+  __attribute__((target(EV_AVX512))) void NAME##Avx512 PARAMS { NAME##Body ARGS; }      \
+  __attribute__((target("arch=x86-64-v3"))) void NAME##Avx2 PARAMS { NAME##Body ARGS; } \
+  void NAME##Base PARAMS { NAME##Body ARGS; }                                           \
   }
 
 #define EV_DISPATCH(NAME, ARGS) \

@@ -9,7 +9,8 @@
 
 namespace everstep {
 
-// Deterministic algorithms, one inter-op thread. For the process, once.
+// Deterministic algorithms, one inter-op thread, an allocator that keeps the memory of temporaries.
+// For the process, once.
 void PrepareTorchProcess();
 
 // `threads` for ATen and BLAS in the calling thread, and the floating-point environment of it and

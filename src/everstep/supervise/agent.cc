@@ -145,7 +145,7 @@ void Agent::OnExit(Incarnation incarnation, Child& child, int status) {
 }
 
 void Agent::ObeyOrders() {
-  while (std::optional<AgentOrder> order = link_->Next(Deadline::min())) {
+  while (std::optional<AgentOrder> order = link_->Next(Deadline())) {
     std::visit([this](const auto& o) { OnOrder(o); }, *order);
   }
 }
@@ -167,11 +167,9 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
   // If this process is killed, its children are told to leave; they may have work to save.
   options.parent_death_signal = SIGTERM;
   EV_ASSIGN_OR_RETURN(Process process, Process::Spawn(options));
-  std::string job = options_.log_directory;
-  if (const auto it = spawn.settings.find("EVERSTEP_JOB_DIR");
-      job.empty() && it != spawn.settings.end()) {
-    job = it->second;
-  }
+  const auto directory = options.environment.find("EVERSTEP_JOB_DIR");
+  const std::string job =
+      directory == options.environment.end() ? std::string() : directory->second;
   const std::string log = job.empty() ? "" : LogPath(job, spawn.task, spawn.incarnation);
   pump_.Add(spawn.task, spawn.incarnation, std::move(process.out()), std::move(process.err()), log);
   children_.emplace(spawn.incarnation, Child{spawn.task, std::move(process), log, false, {}});

@@ -20,8 +20,6 @@ namespace everstep {
 struct AgentOptions {
   std::vector<std::string> program;  // and its arguments
   ChildContext context;
-  std::string log_directory;  // the job's; empty: what EVERSTEP_JOB_DIR of each Spawn says
-
   Duration grace = std::chrono::seconds(25);  // for processes told to leave by this agent
   // After StopRequest, beyond the grace: for the coordinator to end the job.
   Duration stop_margin = std::chrono::seconds(5);

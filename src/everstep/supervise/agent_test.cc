@@ -87,7 +87,7 @@ class AgentTest : public testing::Test {
     BecomeSubreaper();
     options_.context.inherited = {{"PATH", "/usr/bin:/bin"}};
     options_.context.coordinator = "127.0.0.1:29700";
-    options_.log_directory = temp_.path();
+    options_.context.job_directory = temp_.path();
     options_.grace = seconds(5);
   }
   ~AgentTest() override { EXPECT_TRUE(KillAllChildren(After(RealClock(), seconds(5)))); }

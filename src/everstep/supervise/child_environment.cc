@@ -19,21 +19,11 @@ int Rank(const std::string& capability) {
 }
 
 // The libraries choose their kernels by what the processor has, and other kernels give other bits.
-absl::Status LowerToBaseline(const std::string& processor, Variables* variables) {
-  const auto setting = variables->find("EVERSTEP_CPU_BASELINE");
-  if (setting == variables->end() || setting->second == "native") return absl::OkStatus();
-  const std::string& baseline = setting->second;
-  if (Rank(processor) < Rank(baseline)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("this machine's processor has no ", baseline,
-                     ", which the job's --cpu-baseline asks of every machine; give --cpu-baseline ",
-                     processor == "avx2" ? "avx2" : "native", " or use another machine"));
-  }
+void LowerToBaseline(const std::string& baseline, Variables* variables) {
   const bool wide = baseline == "avx512";
   (*variables)["ATEN_CPU_CAPABILITY"] = baseline;
   (*variables)["OPENBLAS_CORETYPE"] = wide ? "SkylakeX" : "Haswell";
   (*variables)["ONEDNN_MAX_CPU_ISA"] = wide ? "AVX512_CORE" : "AVX2";
-  return absl::OkStatus();
 }
 
 // gRPC inside a program would send even the cluster's own traffic through a proxy.
@@ -52,6 +42,14 @@ void ExemptFromProxies(const std::set<std::string>& hosts, Variables* variables)
 
 }  // namespace
 
+absl::Status CheckBaseline(const std::string& baseline, const std::string& processor) {
+  if (Rank(processor) >= Rank(baseline)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("this machine's processor has no ", baseline,
+                   ", which the job's --cpu-baseline asks of every machine; give --cpu-baseline ",
+                   processor == "avx2" ? "avx2" : "native", " or use another machine"));
+}
+
 absl::StatusOr<Variables> ChildEnvironment(const Spawn& spawn, const ChildContext& context) {
   Variables variables = context.inherited;
   for (const char* name : {"TF_CONFIG", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
@@ -61,6 +59,7 @@ absl::StatusOr<Variables> ChildEnvironment(const Spawn& spawn, const ChildContex
   variables["EVERSTEP_COORDINATOR"] = context.coordinator;
   variables["EVERSTEP_INCARNATION"] = absl::StrCat(spawn.incarnation);
   variables["EVERSTEP_SECRET_FILE"] = context.secret_file;
+  if (!context.job_directory.empty()) variables["EVERSTEP_JOB_DIR"] = context.job_directory;
 
   std::set<std::string> hosts;
   for (const auto& [type, addresses] : spawn.cluster.jobs) {
@@ -90,7 +89,11 @@ absl::StatusOr<Variables> ChildEnvironment(const Spawn& spawn, const ChildContex
   }
   variables.emplace("PYTHONUNBUFFERED", "1");
   variables.emplace("PYTHONFAULTHANDLER", "1");
-  EV_RETURN_IF_ERROR(LowerToBaseline(context.processor, &variables));
+  if (auto baseline = variables.find("EVERSTEP_CPU_BASELINE");
+      baseline != variables.end() && baseline->second != "native") {
+    EV_RETURN_IF_ERROR(CheckBaseline(baseline->second, context.processor));
+    LowerToBaseline(std::string(baseline->second), &variables);
+  }
   return variables;
 }
 

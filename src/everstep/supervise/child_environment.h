@@ -13,8 +13,12 @@ struct ChildContext {
   std::map<std::string, std::string> inherited;  // of the agent
   std::string coordinator;                       // "host:port"
   std::string secret_file;
-  std::string processor;  // env's ProcessorCapability()
+  std::string job_directory;  // as this host sees it; empty: as the settings say
+  std::string processor;      // env's ProcessorCapability()
 };
+
+// kFailedPrecondition, with the cure, when `processor` has less than `baseline` asks for.
+absl::Status CheckBaseline(const std::string& baseline, const std::string& processor);
 
 // The inherited variables, under the job's settings, under those of this process: TF_CONFIG,
 // EVERSTEP_COORDINATOR, EVERSTEP_INCARNATION and EVERSTEP_SECRET_FILE; RANK, WORLD_SIZE,

@@ -22,6 +22,7 @@ ChildContext Context() {
   return {{{"PATH", "/bin"}, {"EVERSTEP_SEED", "1"}, {"RANK", "9"}, {"OMP_NUM_THREADS", "64"}},
           "127.0.0.1:29700",
           "/jobs/a/secret",
+          "",
           "avx2"};
 }
 
@@ -45,6 +46,15 @@ TEST(ChildEnvironment, TheJobsSettingsGoBeforeWhatIsInherited) {
   EXPECT_EQ(got->at("OMP_NUM_THREADS"), "3");
   EXPECT_EQ(got->at("PATH"), "/bin");
   EXPECT_EQ(got->at("PYTHONUNBUFFERED"), "1");
+}
+
+TEST(ChildEnvironment, TheJobDirectoryIsWhereThisHostSeesIt) {
+  Spawn spawn = Worker(0);
+  spawn.settings["EVERSTEP_JOB_DIR"] = "/jobs/a";
+  ChildContext context = Context();
+  EXPECT_EQ(ChildEnvironment(spawn, context)->at("EVERSTEP_JOB_DIR"), "/jobs/a");
+  context.job_directory = "/mnt/jobs/a";
+  EXPECT_EQ(ChildEnvironment(spawn, context)->at("EVERSTEP_JOB_DIR"), "/mnt/jobs/a");
 }
 
 TEST(ChildEnvironment, AChiefHasRankZero) {
