@@ -349,7 +349,7 @@ TEST_F(LinksTest, SomethingThatNeverAnswersIsGivenUpAtTheDeadline) {
   const TimePoint begin = RealClock().Now();
   auto link = ConnectAgent(std::move(o));
   ASSERT_FALSE(link.ok());
-  EXPECT_LT(RealClock().Now() - begin, std::chrono::seconds(3));
+  EXPECT_LT(RealClock().Now() - begin, std::chrono::seconds(10));
   EXPECT_EQ(ExitCodeFor(link.status()), kExitNotNow);
   EXPECT_THAT(std::string(link.status().message()), HasSubstr(address));
 }
