@@ -42,7 +42,6 @@ class CoordinatorTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.job.workers = workers;
     options.job.replicas = 2 * workers;
-    options.job.lost_after = std::chrono::milliseconds(600);
     options.job.settings["EVERSTEP_SEED"] = "3";
     auto result = Coordinator::Start(options);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -146,6 +145,7 @@ TEST_F(CoordinatorTest, ALostWorkerEndsTheJobAndTheReasonReachesAll) {
 }
 
 TEST_F(CoordinatorTest, AStreamThatIsLostWithoutAWordIsGivenUp) {
+  options.job.lost_after = std::chrono::milliseconds(300);
   Train(2);
   workers[1].reset();
   const Stop stop = Await<Stop>(*workers[0]);

@@ -35,8 +35,8 @@ absl::Status CheckJob(const JobOptions& options) {
 
 JobState MakeJob(JobOptions options) {
   JobState state;
-  // Lives of different terms never meet.
-  state.next_incarnation = (static_cast<Incarnation>(options.term) << 32) + 1;
+  // Lives of different terms never meet; those of the first are numbered for people to read.
+  state.next_incarnation = (static_cast<Incarnation>(options.term - 1) << 32) + 1;
   state.options = std::move(options);
   state.line = "waiting for agents";
   return state;

@@ -100,6 +100,15 @@ TEST(Gathering, SpawnCarriesTheClusterTheSettingsAndANewIncarnation) {
   EXPECT_NE(a[1].incarnation, b[0].incarnation);
 }
 
+TEST(Gathering, LivesOfDifferentTermsNeverShareAnIncarnation) {
+  TestJob first(2), second(2);
+  second.options.term = 2;
+  first.Gather();
+  second.Gather();
+  EXPECT_EQ(first.state.workers[0].incarnation, 1u);
+  EXPECT_GT(second.state.workers[0].incarnation, 1u << 31);
+}
+
 TEST(Gathering, AnAddressOfIPv6IsPutInBrackets) {
   TestJob job(1);
   job.Feed(AgentSaid{"one", Register{"one", "a", "fd00::1", 1, {5000}, "1.0"}});

@@ -59,7 +59,14 @@ class Keeper {
       changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
-    stream_.reset();
+    // A callback that is running may take the lock and must find either a stream or none.
+    std::unique_ptr<Stream> last;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      last = std::move(stream_);
+      open_ = proven_ = false;
+    }
+    last.reset();  // waits for its callbacks
   }
 
   // Says something on the stream if there is one; `remember` runs under the same lock as on_open,

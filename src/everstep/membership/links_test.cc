@@ -349,7 +349,7 @@ TEST_F(LinksTest, SomethingThatNeverAnswersIsGivenUpAtTheDeadline) {
   const TimePoint begin = RealClock().Now();
   auto link = ConnectAgent(std::move(o));
   ASSERT_FALSE(link.ok());
-  EXPECT_LT(RealClock().Now() - begin, std::chrono::seconds(3));
+  EXPECT_LT(RealClock().Now() - begin, std::chrono::seconds(10));
   EXPECT_EQ(ExitCodeFor(link.status()), kExitNotNow);
   EXPECT_THAT(std::string(link.status().message()), HasSubstr(address));
 }
@@ -357,11 +357,12 @@ TEST_F(LinksTest, SomethingThatNeverAnswersIsGivenUpAtTheDeadline) {
 TEST_F(LinksTest, ACoordinatorThatStartsLateIsFoundWithinTheDeadline) {
   Serve();
   Fall();
+  AgentLinkOptions o = AgentOptions();
   std::thread late([&] {
     SleepFor(std::chrono::milliseconds(300));
     Serve();
   });
-  auto link = ConnectAgent(AgentOptions());
+  auto link = ConnectAgent(std::move(o));
   late.join();
   EXPECT_TRUE(link.ok()) << link.status();
 }

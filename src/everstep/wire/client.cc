@@ -31,9 +31,30 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
 }
 
-// The gRPC side of a stream. It keeps itself until gRPC is done with it. As in the server, gRPC is
-// never called under the lock. A hold, taken before the call starts and given back when nothing
-// will be written any more, lets writes start from any thread.
+// Set by the last callback. Apart from the reactor, so that whoever waits for it may destroy the
+// reactor while that callback is still on its way out.
+class Done {
+ public:
+  void Set() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    set_ = true;
+    changed_.notify_all();
+  }
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+// The gRPC side of a stream. As in the server, gRPC is never called under the lock. A hold, taken
+// before the call starts and given back when nothing will be written any more, lets writes start
+// from any thread. It must be destroyed outside gRPC's threads: with the last channel of a process
+// gRPC ends its callback threads and waits for them, which one of them could not.
 template <typename In, typename Out, StreamKind kKind>
 class Reactor final : public grpc::ClientBidiReactor<Out, In> {
  public:
@@ -44,8 +65,7 @@ class Reactor final : public grpc::ClientBidiReactor<Out, In> {
         handshake_(secret_, kKind),
         stub_(wire::Control::NewStub(MakeChannel(address_))) {}
 
-  void Begin(std::shared_ptr<Reactor> self) {
-    self_ = std::move(self);
+  void Begin() {
     Call(this);
     this->AddHold();
     this->StartRead(&in_);
@@ -72,10 +92,7 @@ class Reactor final : public grpc::ClientBidiReactor<Out, In> {
 
   void Cancel() { context_.TryCancel(); }
 
-  void WaitUntilDone() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return done_; });
-  }
+  void WaitUntilDone() { done_->Wait(); }
 
   void OnReadDone(bool ok) override {
     if (!ok) {
@@ -94,11 +111,9 @@ class Reactor final : public grpc::ClientBidiReactor<Out, In> {
   void OnWritesDoneDone(bool ok) override { WriteIsDone(ok); }
 
   void OnDone(const grpc::Status& status) override {
-    const std::shared_ptr<Reactor> self = std::move(self_);
+    const std::shared_ptr<Done> done = done_;
     callbacks_.closed(Outcome(status));
-    std::lock_guard<std::mutex> lock(mutex_);
-    done_ = true;
-    changed_.notify_all();
+    done->Set();  // this may be gone from here on
   }
 
  private:
@@ -195,12 +210,11 @@ class Reactor final : public grpc::ClientBidiReactor<Out, In> {
   ClientHandshake handshake_;
   const std::unique_ptr<wire::Control::Stub> stub_;
   grpc::ClientContext context_;
-  std::shared_ptr<Reactor> self_;
+  const std::shared_ptr<Done> done_ = std::make_shared<Done>();
   In in_;
   Out out_;  // being written
 
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::deque<Out> queue_;
   Out answer_;
   absl::Status error_;
@@ -211,15 +225,14 @@ class Reactor final : public grpc::ClientBidiReactor<Out, In> {
   bool said_done_ = false;
   bool over_ = false;      // the stream is broken or ended: nothing more is written
   bool released_ = false;  // the hold is given back
-  bool done_ = false;
 };
 
 template <typename In, typename Out, StreamKind kKind>
 class Stream final : public ControlStream<Out> {
  public:
   Stream(const ControlClientOptions& options, StreamCallbacks<In> callbacks)
-      : reactor_(std::make_shared<Reactor<In, Out, kKind>>(options, std::move(callbacks))) {
-    reactor_->Begin(reactor_);
+      : reactor_(std::make_unique<Reactor<In, Out, kKind>>(options, std::move(callbacks))) {
+    reactor_->Begin();
   }
   ~Stream() override {
     reactor_->Cancel();
@@ -230,7 +243,7 @@ class Stream final : public ControlStream<Out> {
   void Cancel() override { reactor_->Cancel(); }
 
  private:
-  const std::shared_ptr<Reactor<In, Out, kKind>> reactor_;
+  const std::unique_ptr<Reactor<In, Out, kKind>> reactor_;
 };
 
 template <typename In, typename Out, StreamKind kKind>

@@ -234,6 +234,17 @@ TEST_F(WireTest, NobodyThereIsToldWithAddressAndReason) {
   EXPECT_THAT(std::string(client.end->message()), HasSubstr("refused"));
 }
 
+// With a process's last channel gRPC takes down its threads; a stream must not do that from one.
+TEST_F(WireTest, AStreamMayBeTheLastOneOfItsProcess) {
+  Serve();
+  server->Shutdown(RealClock().Now());
+  server.reset();
+  for (int i = 0; i < 50; ++i) {
+    Client client(address, secret);
+    ASSERT_TRUE(client.Wait([&] { return client.end.has_value(); }));
+  }
+}
+
 TEST_F(WireTest, AnOversizedMessageCostsItsSenderTheStream) {
   Serve();
   Client client(address, secret);
