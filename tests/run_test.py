@@ -32,7 +32,6 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.scratch = ev.Scratch()
         self.dir = pathlib.Path(self.scratch.name)
-        self.sockets = ev.abstract_sockets()
         self.started = []
 
     def tearDown(self):
@@ -51,7 +50,6 @@ class Case(unittest.TestCase):
         if not wait_for(lambda: not left(), seconds):
             shown = [pathlib.Path(f"/proc/{p}/cmdline").read_bytes() for p in left()]
             self.fail(f"processes left after {seconds} s: {shown}")
-        self.assertTrue(wait_for(lambda: ev.abstract_sockets() <= self.sockets, 1))
 
     def command(self, *options, script="true", job="job"):
         # The path in the arguments marks the programs too.
