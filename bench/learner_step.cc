@@ -98,9 +98,13 @@ absl::Status Run(int steps, int warmup, int64_t batch_size, int threads) {
     total += step_ms.back();
   }
   std::sort(step_ms.begin(), step_ms.end());
-  std::cout << "{\"benchmark\": \"learner_step\", \"steps\": " << steps
-            << ", \"batch_size\": " << batch_size << ", \"threads\": " << threads
-            << ", \"mean_ms\": " << total / steps
+  uint64_t digest = 0;  // of the final state, to compare bits between machines and settings
+  for (int64_t i = 0; i < layout.state_bytes / 8; ++i) {
+    digest = Mix64(digest ^ static_cast<const uint64_t*>(memory.get())[i]);
+  }
+  std::cout << "{\"benchmark\": \"learner_step\", \"digest\": \"" << std::hex << digest << std::dec
+            << "\", \"steps\": " << steps << ", \"batch_size\": " << batch_size
+            << ", \"threads\": " << threads << ", \"mean_ms\": " << total / steps
             << ", \"median_ms\": " << step_ms[step_ms.size() / 2]
             << ", \"apply_mean_ms\": " << apply_ms / steps << ", \"kernels\": \""
             << LearnerFingerprint() << "\"}" << std::endl;

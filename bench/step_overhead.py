@@ -44,10 +44,11 @@ def main():
             return statistics.mean(float(ms) for ms in epochs)
 
         def bare():
-            out = subprocess.run([*pin, BIN / "bench_bare_loop", "--data", images,
-                                  "--epochs", str(args.epochs + 1), "--batch-size", str(args.batch_size)],
-                                 check=True, capture_output=True, text=True).stdout
-            return json.loads(out)["ms_per_step"]
+            steps = -(-60000 // args.batch_size)  # of an epoch
+            out = subprocess.run([*pin, BIN / "bench_bare_loop", "--data", images, "--warmup", str(steps),
+                                  "--steps", str(steps * args.epochs), "--batch-size",
+                                  str(args.batch_size)], check=True, capture_output=True, text=True).stdout
+            return json.loads(out)["mean_ms"]
 
         pairs = []
         for i in range(args.pairs):

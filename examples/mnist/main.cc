@@ -12,7 +12,7 @@ namespace {
 
 struct Flags {
   std::string data = "mnist-data";
-  int64_t epochs = 5;
+  int64_t epochs = 15;
   int64_t batch_size = 256;
   int64_t checkpoint_every_steps = 0;
 };

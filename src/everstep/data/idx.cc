@@ -23,6 +23,15 @@ uint32_t BigEndianAt(const std::string& bytes, size_t i) {
          ByteAt(bytes, i + 2) << 8 | ByteAt(bytes, i + 3);
 }
 
+std::string Magic(uint32_t number) {
+  return absl::StrCat("0x", absl::Hex(number, absl::kZeroPad8));
+}
+
+// The magic number that an array of this rank has.
+std::string MagicOf(const IdxArray& array) {
+  return Magic(static_cast<uint32_t>(kUnsignedByte << 8 | array.shape.size()));
+}
+
 }  // namespace
 
 int64_t IdxArray::example_bytes() const {
@@ -32,29 +41,34 @@ int64_t IdxArray::example_bytes() const {
 absl::StatusOr<IdxArray> ReadIdx(FileSystem& fs, const std::string& path) {
   EV_ASSIGN_OR_RETURN(std::string bytes, ReadMaybeGzip(fs, path));
   auto damaged = [&path](std::string_view what) {
-    return absl::DataLossError(absl::StrCat(path, ": not a whole IDX file: ", std::string(what)));
+    return absl::DataLossError(absl::StrCat(path, ": ", std::string(what)));
   };
-  if (bytes.size() < 4) return damaged(absl::StrCat("it has ", bytes.size(), " bytes"));
+  if (bytes.size() < 4) {
+    return damaged(absl::StrCat("truncated IDX file: it has ", bytes.size(), " bytes"));
+  }
   const uint32_t magic = BigEndianAt(bytes, 0);
   const int rank = ByteAt(bytes, 3);
   if (magic >> 16 != 0 || rank < 1) {
-    return damaged(absl::StrCat("it begins with 0x", absl::Hex(magic, absl::kZeroPad8),
+    return damaged(absl::StrCat("not an IDX file: its magic number is ", Magic(magic),
                                 ", expected 0x000008NN, NN being the number of dimensions"));
   }
   if (ByteAt(bytes, 2) != kUnsignedByte) {
-    return absl::UnimplementedError(absl::StrCat(path, ": IDX values of type 0x",
-                                                 absl::Hex(ByteAt(bytes, 2)),
-                                                 "; only unsigned bytes (0x8) are read"));
+    return absl::UnimplementedError(absl::StrCat(path, ": its magic number is ", Magic(magic),
+                                                 ", expected 0x000008NN: only unsigned bytes are "
+                                                 "read"));
   }
   const size_t header = 4 + 4 * static_cast<size_t>(rank);
   if (bytes.size() < header) {
-    return damaged(absl::StrCat("it ends inside its header of ", header, " bytes"));
+    return damaged(
+        absl::StrCat("truncated IDX file: it ends inside its header of ", header, " bytes"));
   }
   IdxArray array;
   for (int i = 0; i < rank; ++i) array.shape.push_back(BigEndianAt(bytes, 4 + 4 * i));
   const int64_t want = NumElements(array.shape);
   if (want < 0 || static_cast<uint64_t>(want) != bytes.size() - header) {
-    return damaged(absl::StrCat("shape ", ShapeToString(array.shape), " needs ", want,
+    const bool longer = want >= 0 && static_cast<uint64_t>(want) < bytes.size() - header;
+    return damaged(absl::StrCat(longer ? "IDX file with bytes left over" : "truncated IDX file",
+                                ": shape ", ShapeToString(array.shape), " needs ", want,
                                 " bytes of values, it has ", bytes.size() - header));
   }
   array.values = std::move(bytes);
@@ -66,9 +80,14 @@ absl::StatusOr<int64_t> ImportIdx(FileSystem& fs, const std::string& images,
                                   const std::string& labels, const std::string& output) {
   EV_ASSIGN_OR_RETURN(const IdxArray image, ReadIdx(fs, images));
   EV_ASSIGN_OR_RETURN(const IdxArray label, ReadIdx(fs, labels));
+  if (image.shape.size() < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(images, ": its magic number is ", MagicOf(image),
+                                                   ", expected that of images, 0x00000803: are "
+                                                   "these the labels?"));
+  }
   if (label.shape.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        labels, ": has shape ", ShapeToString(label.shape), ", expected one label for each image"));
+    return absl::InvalidArgumentError(absl::StrCat(labels, ": its magic number is ", MagicOf(label),
+                                                   ", expected that of labels, 0x00000801"));
   }
   if (image.examples() != label.examples()) {
     return absl::InvalidArgumentError(absl::StrCat(images, " has ", image.examples(), " images, ",

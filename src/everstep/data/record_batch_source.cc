@@ -21,7 +21,8 @@ uint64_t HashText(const std::string& text) { return XXH3_64bits(text.data(), tex
 uint64_t FingerprintOf(const RecordIndex& index, const Dataset& dataset,
                        const BatchOptions& options) {
   std::string fields;
-  for (const FeatureSpec& field : dataset.fields()) absl::StrAppend(&fields, field.ToString(), "\n");
+  for (const FeatureSpec& field : dataset.fields())
+    absl::StrAppend(&fields, field.ToString(), "\n");
   const ShuffleOptions& shuffle = dataset.shuffle();
   return HashKey(
       {index.fingerprint(), HashText(fields), HashText(dataset.map_identity()), shuffle.shuffle,

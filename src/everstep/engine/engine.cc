@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@ namespace everstep {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr ViewId kEveryView{std::numeric_limits<int64_t>::max(), 0};
 
 // Errors after which the same round can be run again in another view.
 bool EndsTheViewOnly(const absl::Status& status) {
@@ -42,14 +44,17 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineParts& parts,
   EV_RETURN_IF_ERROR(
       parts.collectives->Prepare(ArenaShapeFor(layout, engine->options_.num_replicas)));
   Probe* probe = parts.probe;
+  probe->SetFactory(parts.collectives);
   parts.control->OnInterrupt([probe](const WorkerOrder& order) {
     if (const auto* stop = std::get_if<Stop>(&order)) {
       // Told to leave is not an accident: the step is finished first.
       if (stop->code == kExitToldToLeave) return probe->TellToLeave();
-      return probe->Interrupt(absl::AbortedError(absl::StrCat("the job ends: ", stop->reason)));
+      return probe->Interrupt(kEveryView,
+                              absl::AbortedError(absl::StrCat("the job ends: ", stop->reason)));
     }
     if (const auto* close = std::get_if<Close>(&order)) {
-      probe->Interrupt(absl::AbortedError(absl::StrCat("the view is closed: ", close->reason)));
+      probe->Interrupt(close->view,
+                       absl::AbortedError(absl::StrCat("the view is closed: ", close->reason)));
     }
   });
   return engine;
@@ -94,7 +99,8 @@ void Engine::Perform(const Actions& actions) {
       parts_.control->Send(say->message);
     } else if (const auto* link = std::get_if<LinkAction>(&action)) {
       parts_.phases->Enter(Phase::kViewChange);
-      Perform(machine_.Linked(Link(link->view), Now()));
+      const absl::Status linked = Link(link->view);
+      Perform(machine_.Linked(linked, BlamedPeer(linked), Now()));
     } else if (std::holds_alternative<UnlinkAction>(action)) {
       Unlink();
     }
@@ -141,7 +147,8 @@ absl::Status Engine::EnterView() {
       continue;
     }
     if (parts_.probe->ToldToLeave()) {
-      return absl::CancelledError(absl::StrCat("told to leave while no step could run, at step ", step()));
+      return absl::CancelledError(
+          absl::StrCat("told to leave while no step could run, at step ", step()));
     }
     parts_.phases->Enter(Phase::kViewChange);
     EV_RETURN_IF_ERROR(WaitForOrder());
@@ -160,10 +167,10 @@ absl::Status Engine::InView(const std::function<absl::Status()>& round) {
     }
     absl::Status status = round();
     if (status.ok()) return status;
-    const bool interrupted = parts_.probe->input_cancel().IsSet();
-    if (!EndsTheViewOnly(status) && !interrupted) return status;
+    const bool input_cut = absl::IsCancelled(status) && parts_.probe->input_cancel().IsSet();
+    if (!EndsTheViewOnly(status) && !input_cut) return status;
     log::Warning("engine", "step {} is cut short: {}", step(), std::string(status.message()));
-    Perform(machine_.RoundFailed(status));
+    Perform(machine_.RoundFailed(status, BlamedPeer(status)));
   }
 }
 

@@ -38,14 +38,20 @@ class Probe {
   bool ToldToLeave() const { return told_to_leave_.load(std::memory_order_relaxed); }
   std::atomic<bool>* leave_flag() { return &told_to_leave_; }
 
-  // Cuts the running round short, if one is running.
-  void Interrupt(const absl::Status& why) {
+  // Cuts the running round, or the linking of `view` or an older one, short.
+  void Interrupt(const ViewId& view, const absl::Status& why) {
     std::lock_guard lock(mutex_);
     input_.Set();
-    if (communicator_ != nullptr) communicator_->Abort(why);
+    if (factory_ != nullptr) factory_->Abandon(view);
+    if (communicator_ != nullptr && !(view < communicator_->view().id)) communicator_->Abort(why);
   }
 
-  // The engine's side: the communicator of the running view, or null before it goes.
+  // The engine's side. What makes communicators, once:
+  void SetFactory(CommunicatorFactory* factory) {
+    std::lock_guard lock(mutex_);
+    factory_ = factory;
+  }
+  // The communicator of the running view, or null before it goes.
   void SetCommunicator(Communicator* communicator) {
     std::lock_guard lock(mutex_);
     communicator_ = communicator;
@@ -57,6 +63,7 @@ class Probe {
  private:
   mutable std::mutex mutex_;
   Scalars scalars_;
+  CommunicatorFactory* factory_ = nullptr;
   Communicator* communicator_ = nullptr;
   Cancel input_;
   std::atomic<bool> told_to_leave_{false};

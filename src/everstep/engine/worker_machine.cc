@@ -66,21 +66,21 @@ Actions WorkerMachine::OnStop(const Stop& stop) {
   return actions;
 }
 
-Actions WorkerMachine::Linked(const absl::Status& outcome, const Position& at) {
+Actions WorkerMachine::Linked(const absl::Status& outcome, int peer, const Position& at) {
   if (state_ != State::kLinking) return {};
   if (!outcome.ok()) {
     state_ = State::kBroken;
-    return {SayAction{LinkLost{view_.id, -1, std::string(outcome.message())}}};
+    return {SayAction{LinkLost{view_.id, peer, std::string(outcome.message())}}};
   }
   linked_ = true;
   state_ = State::kSynced;
   return {SayAction{Synced{view_.id, at.step, at.digest}}};
 }
 
-Actions WorkerMachine::RoundFailed(const absl::Status& why) {
+Actions WorkerMachine::RoundFailed(const absl::Status& why, int peer) {
   if (state_ != State::kRunning) return {};
   state_ = State::kBroken;
-  return {SayAction{LinkLost{view_.id, -1, std::string(why.message())}}};
+  return {SayAction{LinkLost{view_.id, peer, std::string(why.message())}}};
 }
 
 Actions WorkerMachine::Leave(Leaving leaving, const Position& at) {

@@ -62,8 +62,9 @@ class WorkerMachine {
   // life.
   Actions Start(const Position& at);
   Actions OnOrder(const WorkerOrder& order, const Position& at);
-  Actions Linked(const absl::Status& outcome, const Position& at);
-  Actions RoundFailed(const absl::Status& why);
+  Actions Linked(const absl::Status& outcome, int peer, const Position& at);
+  // `peer`: the rank to blame, or -1.
+  Actions RoundFailed(const absl::Status& why, int peer);
   // `leaving` says why; its view, step and digest are filled in here. Nothing follows but Stop.
   Actions Leave(Leaving leaving, const Position& at);
 

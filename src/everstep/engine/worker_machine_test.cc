@@ -31,7 +31,7 @@ class WorkerMachineTest : public ::testing::Test {
   void Run(int64_t id) {
     if (machine_.state() == State::kNew) machine_.Start({});
     machine_.OnOrder(Prepare{ViewOf(1, id)}, at_);
-    machine_.Linked(absl::OkStatus(), at_);
+    machine_.Linked(absl::OkStatus(), -1, at_);
     machine_.OnOrder(Commit{{1, id}}, at_);
     ASSERT_EQ(machine_.state(), State::kRunning);
   }
@@ -48,7 +48,7 @@ TEST_F(WorkerMachineTest, SaysHelloLinksSyncsAndRuns) {
   actions = machine_.OnOrder(Prepare{ViewOf(1, 1)}, at_);
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<LinkAction>(actions[0]));
-  actions = machine_.Linked(absl::OkStatus(), at_);
+  actions = machine_.Linked(absl::OkStatus(), -1, at_);
   ASSERT_NE(Said<Synced>(actions, 0), nullptr);
   EXPECT_EQ(Said<Synced>(actions, 0)->digest, 99u);
   EXPECT_EQ(machine_.state(), State::kSynced);
@@ -61,7 +61,7 @@ TEST_F(WorkerMachineTest, RunsNothingBeforeCommitAndNothingOfAnotherView) {
   machine_.OnOrder(Prepare{ViewOf(1, 2)}, at_);
   machine_.OnOrder(Commit{{1, 2}}, at_);  // before it is linked: not meant for this state
   EXPECT_EQ(machine_.state(), State::kLinking);
-  machine_.Linked(absl::OkStatus(), at_);
+  machine_.Linked(absl::OkStatus(), -1, at_);
   machine_.OnOrder(Commit{{1, 1}}, at_);
   EXPECT_EQ(machine_.state(), State::kSynced);
 }
@@ -87,10 +87,10 @@ TEST_F(WorkerMachineTest, AnswersClosedOnlyAfterItsLinksAreDown) {
 
 TEST_F(WorkerMachineTest, AFailedRoundIsReportedOnceAndWaitsForClose) {
   Run(1);
-  Actions actions = machine_.RoundFailed(absl::UnavailableError("worker:1 died"));
+  Actions actions = machine_.RoundFailed(absl::UnavailableError("worker:1 died"), 1);
   ASSERT_NE(Said<LinkLost>(actions, 0), nullptr);
   EXPECT_EQ(machine_.state(), State::kBroken);
-  EXPECT_TRUE(machine_.RoundFailed(absl::UnavailableError("again")).empty());
+  EXPECT_TRUE(machine_.RoundFailed(absl::UnavailableError("again"), 1).empty());
   machine_.OnOrder(Close{{1, 1}, ""}, at_);
   Run(2);
 }
@@ -98,9 +98,10 @@ TEST_F(WorkerMachineTest, AFailedRoundIsReportedOnceAndWaitsForClose) {
 TEST_F(WorkerMachineTest, AViewThatCannotBeLinkedIsReported) {
   machine_.Start(at_);
   machine_.OnOrder(Prepare{ViewOf(1, 1)}, at_);
-  Actions actions = machine_.Linked(absl::DeadlineExceededError("no answer"), at_);
+  Actions actions = machine_.Linked(absl::DeadlineExceededError("no answer"), 1, at_);
   ASSERT_NE(Said<LinkLost>(actions, 0), nullptr);
   EXPECT_EQ(Said<LinkLost>(actions, 0)->why, "no answer");
+  EXPECT_EQ(Said<LinkLost>(actions, 0)->peer, 1);
 }
 
 TEST_F(WorkerMachineTest, FinishingKeepsItsLinksUntilStopFailingDropsThem) {

@@ -7,13 +7,18 @@
 
 #include <string>
 
+#include "everstep/env/memory_file_system.h"
 #include "everstep/env/temp_directory.h"
 
 namespace everstep {
 namespace {
 
-class FileTest : public ::testing::Test {
+// The contract, on the real file system and on the one in memory.
+class FileTest : public ::testing::TestWithParam<bool> {
  protected:
+  FileTest() : fs_(GetParam() ? RealFileSystem() : memory_) {
+    EXPECT_TRUE(fs_.CreateDirectories(dir_.path()).ok());
+  }
   std::string Path(std::string_view name) const { return dir_.File(name); }
   absl::Status Write(const std::string& path, std::string_view text,
                      FileSystem::Create create = FileSystem::Create::kTruncate) {
@@ -25,18 +30,24 @@ class FileTest : public ::testing::Test {
     return status;
   }
 
-  FileSystem& fs_ = RealFileSystem();
+  MemoryFileSystem memory_;
+  FileSystem& fs_;
   TempDirectory dir_;
 };
+INSTANTIATE_TEST_SUITE_P(FileSystems, FileTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Real" : "Memory"; });
 
-TEST_F(FileTest, WhatIsWrittenIsRead) {
+class RealFileTest : public FileTest {};
+INSTANTIATE_TEST_SUITE_P(FileSystems, RealFileTest, ::testing::Values(true));
+
+TEST_P(FileTest, WhatIsWrittenIsRead) {
   ASSERT_TRUE(Write(Path("a"), "hello").ok());
   EXPECT_EQ(ReadWholeFile(fs_, Path("a")).value(), "hello");
   ASSERT_TRUE(Write(Path("empty"), "").ok());
   EXPECT_EQ(ReadWholeFile(fs_, Path("empty")).value(), "");
 }
 
-TEST_F(FileTest, TruncateReplacesAppendAddsExclusiveRefuses) {
+TEST_P(FileTest, TruncateReplacesAppendAddsExclusiveRefuses) {
   ASSERT_TRUE(Write(Path("a"), "first").ok());
   ASSERT_TRUE(Write(Path("a"), "2nd").ok());
   ASSERT_TRUE(Write(Path("a"), "+3", FileSystem::Create::kAppend).ok());
@@ -46,14 +57,14 @@ TEST_F(FileTest, TruncateReplacesAppendAddsExclusiveRefuses) {
   EXPECT_TRUE(Write(Path("b"), "yes", FileSystem::Create::kExclusive).ok());
 }
 
-TEST_F(FileTest, TheModeOfANewFileIsTheOneAsked) {
+TEST_P(RealFileTest, TheModeOfANewFileIsTheOneAsked) {
   ASSERT_TRUE(fs_.OpenForWriting(Path("secret"), FileSystem::Create::kExclusive, 0600).ok());
   struct stat info {};
   ASSERT_EQ(stat(Path("secret").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST_F(FileTest, ReadingPastTheEndIsDataLossThatSaysWhere) {
+TEST_P(FileTest, ReadingPastTheEndIsDataLossThatSaysWhere) {
   ASSERT_TRUE(Write(Path("a"), "0123456789").ok());
   auto file = fs_.OpenForReading(Path("a"));
   ASSERT_TRUE(file.ok());
@@ -66,7 +77,7 @@ TEST_F(FileTest, ReadingPastTheEndIsDataLossThatSaysWhere) {
   EXPECT_EQ(status.message(), Path("a") + " ends at byte 10, 2 bytes short");
 }
 
-TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
+TEST_P(FileTest, ErrorsNameThePathAndTheReason) {
   const absl::Status missing = fs_.OpenForReading(Path("none")).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(missing.message(), "cannot open " + Path("none") + ": No such file or directory");
@@ -77,14 +88,14 @@ TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(fs_.SyncDirectory(Path("none")).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(FileTest, AFullDiskIsResourceExhausted) {
+TEST_P(RealFileTest, AFullDiskIsResourceExhausted) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   const absl::Status status = Write("/dev/full", "x");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(), "cannot write /dev/full: No space left on device");
 }
 
-TEST_F(FileTest, DirectoriesAreMadeWithParentsListedSortedAndRemovedWhole) {
+TEST_P(FileTest, DirectoriesAreMadeWithParentsListedSortedAndRemovedWhole) {
   ASSERT_TRUE(fs_.CreateDirectories(Path("x/y/z")).ok());
   ASSERT_TRUE(fs_.CreateDirectories(Path("x/y/z/")).ok());
   EXPECT_TRUE(fs_.IsDirectory(Path("x/y/z")));
@@ -100,7 +111,7 @@ TEST_F(FileTest, DirectoriesAreMadeWithParentsListedSortedAndRemovedWhole) {
   EXPECT_TRUE(fs_.RemoveTree(Path("x")).ok());
 }
 
-TEST_F(FileTest, RemovingATreeLeavesWhatALinkPointsTo) {
+TEST_P(RealFileTest, RemovingATreeLeavesWhatALinkPointsTo) {
   ASSERT_TRUE(fs_.CreateDirectories(Path("kept")).ok());
   ASSERT_TRUE(Write(Path("kept/file"), "x").ok());
   ASSERT_TRUE(fs_.CreateDirectories(Path("tree")).ok());
@@ -109,7 +120,7 @@ TEST_F(FileTest, RemovingATreeLeavesWhatALinkPointsTo) {
   EXPECT_TRUE(fs_.Exists(Path("kept/file")));
 }
 
-TEST_F(FileTest, RenameReplacesAFileAndRefusesAFullDirectory) {
+TEST_P(FileTest, RenameReplacesAFileAndRefusesAFullDirectory) {
   ASSERT_TRUE(Write(Path("a"), "new").ok());
   ASSERT_TRUE(Write(Path("b"), "old").ok());
   ASSERT_TRUE(fs_.Rename(Path("a"), Path("b")).ok());
@@ -120,11 +131,38 @@ TEST_F(FileTest, RenameReplacesAFileAndRefusesAFullDirectory) {
   EXPECT_EQ(fs_.Rename(Path("d"), Path("e")).code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(FileTest, LinkIsExclusive) {
+TEST_P(FileTest, LinkIsExclusive) {
   ASSERT_TRUE(Write(Path("a"), "one").ok());
   ASSERT_TRUE(fs_.Link(Path("a"), Path("b")).ok());
   EXPECT_EQ(fs_.Link(Path("a"), Path("b")).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadWholeFile(fs_, Path("b")).value(), "one");
+}
+
+TEST(MemoryFileSystem, ACrashTakesWhatWasNotSyncedBytesAndNamesAlike) {
+  MemoryFileSystem fs;
+  ASSERT_TRUE(fs.CreateDirectories("/d").ok());
+  ASSERT_TRUE(fs.SyncDirectory("/").ok());
+  auto file = fs.OpenForWriting("/d/a", FileSystem::Create::kTruncate, 0644);
+  ASSERT_TRUE((*file)->Append("synced").ok());
+  ASSERT_TRUE((*file)->Sync().ok());
+  ASSERT_TRUE(fs.SyncDirectory("/d").ok());
+  ASSERT_TRUE((*file)->Append("+lost").ok());
+  auto nameless = fs.OpenForWriting("/d/b", FileSystem::Create::kTruncate, 0644);
+  ASSERT_TRUE((*nameless)->Append("synced").ok());
+  ASSERT_TRUE((*nameless)->Sync().ok());
+  ASSERT_TRUE(fs.Rename("/d/a", "/d/c").ok());
+  EXPECT_EQ(ReadWholeFile(fs, "/d/c").value(), "synced+lost");
+  fs.Crash();
+  EXPECT_EQ(fs.List("/d").value(), std::vector<std::string>{"a"});
+  EXPECT_EQ(ReadWholeFile(fs, "/d/a").value(), "synced");
+}
+
+TEST(MemoryFileSystem, FailsWhenToldTo) {
+  MemoryFileSystem fs;
+  fs.FailAfter(2);
+  EXPECT_TRUE(fs.CreateDirectories("/a/b").ok());
+  EXPECT_EQ(fs.SyncDirectory("/a").code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(fs.changes(), 2);
 }
 
 TEST(Paths, JoinWithOneSlashWhateverIsThere) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -260,6 +261,24 @@ absl::StatusOr<Process> Process::Spawn(const SpawnOptions& options) {
   return process;
 }
 
+absl::StatusOr<Process> Process::Fork(const std::function<int()>& body) {
+  fflush(nullptr);  // or the copy would write it again
+  const pid_t pid = fork();
+  if (pid < 0) return NotExecutable("a copy of this program", errno);
+  if (pid == 0) {
+    setpgid(0, 0);
+    const int code = body();
+    fflush(nullptr);
+    _exit(code);
+  }
+  setpgid(pid, pid);
+  Process process;
+  process.pid_ = pid;
+  process.own_group_ = true;
+  process.pidfd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  return process;
+}
+
 Process::~Process() { End(); }
 
 Process& Process::operator=(Process&& other) noexcept {
@@ -340,6 +359,11 @@ void ReapChild(pid_t pid) {
   WaitOn(P_PID, pid, 0, &info);
 }
 
+bool HasChildren() {
+  siginfo_t info;
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
 bool KillAllChildren(Deadline deadline) {
   while (true) {
     // Children of ours and unreaped: their numbers are theirs.
@@ -347,10 +371,20 @@ bool KillAllChildren(Deadline deadline) {
     siginfo_t info;
     while (WaitOn(P_ALL, 0, 0, &info)) {
     }
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD) return true;
+    if (!HasChildren()) return true;
     if (RealClock().Now() >= deadline) return false;
     SleepFor(std::chrono::milliseconds(1));
   }
+}
+
+void IgnorePipeSignal() { signal(SIGPIPE, SIG_IGN); }
+
+absl::Status RedirectStandardError(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!fd.valid() || dup2(fd.get(), 2) < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+  }
+  return absl::OkStatus();
 }
 
 pid_t ParentPid() { return getppid(); }
@@ -366,6 +400,8 @@ std::string DescribeWaitStatus(int status) {
   return absl::StrCat("killed by ", name == nullptr ? "signal " : "SIG",
                       name == nullptr ? std::to_string(WTERMSIG(status)) : name);
 }
+
+bool WasKilled(int status) { return WIFSIGNALED(status); }
 
 int ExitCodeOfWaitStatus(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,6 +42,11 @@ class Process {
   // cannot be executed; kResourceExhausted when the system has no room for it. Safe in a process
   // with many threads. The child starts with default signal dispositions and an empty mask.
   static absl::StatusOr<Process> Spawn(const SpawnOptions& options);
+
+  // Runs `body` in a copy of this process, in a group of its own, and ends the copy with the code
+  // that it returns; no destructor of the copy's other objects runs. Only while this process has a
+  // single thread.
+  static absl::StatusOr<Process> Fork(const std::function<int()>& body);
 
   ~Process();
   Process(Process&& other) noexcept { *this = std::move(other); }
@@ -81,9 +87,18 @@ void BecomeSubreaper();
 pid_t ExitedChild();
 void ReapChild(pid_t pid);
 
+bool HasChildren();  // living or not reaped
+
 // Kills and reaps every child, and the orphans that this brings, until none is left. False when
 // some were still there at `deadline` (asleep in the kernel).
 bool KillAllChildren(Deadline deadline);
+
+// Writing to a pipe or socket without a reader is an error, not the end. Children do not inherit
+// it.
+void IgnorePipeSignal();
+
+// From now on what this process writes to standard error is added to `path`, which is made.
+absl::Status RedirectStandardError(const std::string& path);
 
 pid_t ParentPid();
 // Sent to this process when its parent ends. False when the parent is not `parent` any more.
@@ -91,6 +106,7 @@ bool SetParentDeathSignal(int signal, pid_t parent);
 
 // What wait(2)'s status says: "exited with code 3", "killed by SIGKILL".
 std::string DescribeWaitStatus(int status);
+bool WasKilled(int status);  // by a signal
 // As shells have it: the code, or 128 + the signal.
 int ExitCodeOfWaitStatus(int status);
 

@@ -222,6 +222,14 @@ TEST(Process, DiesWithTheThreadThatSpawnedIt) {
   EXPECT_EQ(ExitCodeOfWaitStatus(*status), 137);
 }
 
+TEST(Process, ForkRunsACopyInItsOwnGroup) {
+  absl::StatusOr<Process> p = Process::Fork([] { return getpgrp() == getpid() ? 7 : 1; });
+  ASSERT_TRUE(p.ok());
+  const auto status = p->Wait(In(seconds(5)));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(ExitCodeOfWaitStatus(*status), 7);
+}
+
 TEST(Process, SpawnsAmongBusyThreads) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;

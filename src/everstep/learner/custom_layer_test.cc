@@ -4,6 +4,7 @@
 #include <torch/optim/adam.h>
 #include <xmmintrin.h>
 
+#include <atomic>
 #include <bit>
 #include <functional>
 #include <string>
@@ -217,6 +218,37 @@ TEST(CustomLayer, ThatChangesTheFloatEnvironmentIsFoundOut) {
       })));
   _mm_setcsr(before);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+}
+
+TEST(Gradient, RepairsTheFloatEnvironmentOfTorchsWorkersToo) {
+  ModelSpec spec = TestModel();
+  spec.layers[0] = Dense(2048, Activation::kTanh);  // elementwise work for two threads
+  const BoundLearner bound = MakeBound(spec, {.threads_per_replica = 2});
+  const auto rows = MakeBatch(0, 64, kFeatures, kClasses);
+  for (float& x : rows->x) x *= 1e-38f;
+  const auto clean = ComputeGradient(*bound.learner, 0, 0, rows->batch);
+  const unsigned before = _mm_getcsr();
+  ASSERT_EQ(at::get_num_threads(), 2);
+  at::parallel_for(0, 2, 1, [](int64_t, int64_t) { _mm_setcsr(_mm_getcsr() | 0x8040); });
+  const auto dirty = ComputeGradient(*bound.learner, 0, 0, rows->batch);
+  _mm_setcsr(before);
+  EXPECT_TRUE(SameBits(clean.gradient, dirty.gradient));
+  std::atomic<int> flushing{0};
+  at::parallel_for(0, 2, 1, [&](int64_t, int64_t) { flushing += (_mm_getcsr() & 0x8040) != 0; });
+  EXPECT_EQ(flushing, 0);
+}
+
+TEST(Gradient, RefusesToRunOnFewerThreadsThanTheJobHas) {
+  const BoundLearner bound = MakeBound(TestModel(), {.threads_per_replica = 2});
+  absl::Status status;
+  at::set_num_threads(2);
+  // Inside a parallel region OpenMP gives no more threads.
+  at::parallel_for(0, 2, 1, [&](int64_t begin, int64_t) {
+    if (begin == 0) status = GradientStatus(bound);
+  });
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("OpenMP gave 1 of the 2 threads"));
+  EXPECT_TRUE(GradientStatus(bound).ok());
 }
 
 TEST(CustomLayer, DrawsFromItsGeneratorOrTorchsOwnAreFunctionsOfStepAndReplica) {

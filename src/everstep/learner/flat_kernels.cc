@@ -83,15 +83,19 @@ EV_BODY void ApplyDropoutBody(DropoutMask mask, int64_t first, const float* __re
 
 }  // namespace
 
+#ifdef __clang__
+#define EV_AVX512 "arch=x86-64-v4"
+#else
+#define EV_AVX512 "arch=x86-64-v4,prefer-vector-width=512"
+#endif
+
 // Defines NAME PARAMS as the body compiled for each instruction set and a choice among them. Not
 // target_clones: a test must be able to call each, and its resolver runs before sanitizers are up.
-#define EV_EACH_ISA(NAME, PARAMS, ARGS)                                                        \
-  namespace {                                                                                  \
-  __attribute__((target("arch=x86-64-v4,prefer-vector-width=512"))) void NAME##Avx512 PARAMS { \
-    NAME##Body ARGS;                                                                           \
-  }                                                                                            \
-  __attribute__((target("arch=x86-64-v3"))) void NAME##Avx2 PARAMS { NAME##Body ARGS; }        \
-  void NAME##Base PARAMS { NAME##Body ARGS; }                                                  \
+#define EV_EACH_ISA(NAME, PARAMS, ARGS)                                                 \
+  namespace {                                                                           \
+  __attribute__((target(EV_AVX512))) void NAME##Avx512 PARAMS { NAME##Body ARGS; }      \
+  __attribute__((target("arch=x86-64-v3"))) void NAME##Avx2 PARAMS { NAME##Body ARGS; } \
+  void NAME##Base PARAMS { NAME##Body ARGS; }                                           \
   }
 
 #define EV_DISPATCH(NAME, ARGS) \
@@ -141,8 +145,13 @@ EV_EACH_ISA(ApplyDropout,
 
 std::vector<Isa> UsableIsas() {
   std::vector<Isa> isas = {Isa::kBase};
-  if (__builtin_cpu_supports("x86-64-v3")) isas.push_back(Isa::kAvx2);
-  if (__builtin_cpu_supports("x86-64-v4")) isas.push_back(Isa::kAvx512);
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (avx2) isas.push_back(Isa::kAvx2);
+  if (avx2 && avx512) isas.push_back(Isa::kAvx512);
   return isas;
 }
 

@@ -38,13 +38,10 @@ void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
   }
 }
 
-// One element at a time, in source order: the definition.
+// The definition: one element at a time, in source order (volatile: neither vectorised nor fused).
 float Canonical(float x) { return std::isnan(x) ? std::bit_cast<float>(0x7fc00000u) : x; }
-__attribute__((optimize("no-tree-vectorize"))) void AdamReference(AdamScalars s,
-                                                                  const std::vector<float>& g,
-                                                                  std::vector<float>& w,
-                                                                  std::vector<float>& m,
-                                                                  std::vector<float>& v) {
+void AdamReference(AdamScalars s, const std::vector<float>& g, std::vector<float>& w,
+                   std::vector<float>& m, std::vector<float>& v) {
   for (size_t i = 0; i < g.size(); ++i) {
     volatile float dm = g[i] - m[i];
     volatile float sm = dm * s.one_minus_beta_1;

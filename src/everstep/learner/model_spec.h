@@ -47,7 +47,8 @@ struct LearnerOptions {
 // "seed" (int64). The flat gradient is ordered as the parameters are. Entries are called
 // "model/<layer>/<parameter>", "optimizer/<slot>/<layer>/<parameter>", "step", "seed".
 //
-// It sets process-wide torch settings: deterministic algorithms on, one inter-op thread.
+// It sets, for the process: torch's deterministic algorithms, one inter-op thread, and malloc to
+// keep up to 256 MiB of freed memory.
 absl::StatusOr<std::unique_ptr<Learner>> MakeLearner(ModelSpec spec, LearnerOptions options = {});
 
 // The model as people read it, one line a layer with output shape and parameter count, then loss,

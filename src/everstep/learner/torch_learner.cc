@@ -93,6 +93,7 @@ struct TorchLearner::Pass {
   at::Tensor prediction;
   at::Tensor loss;            // of the replica: the sum over its examples
   int64_t input_version = 0;  // torch's counts of writes before forward
+  int64_t label_version = 0;
   std::vector<int64_t> leaf_versions;
 };
 
@@ -207,9 +208,12 @@ absl::Status TorchLearner::RunLayers(bool training, uint64_t key, Pass& pass) co
 }
 
 absl::Status TorchLearner::CheckUntouched(const Pass& pass) const {
-  if (static_cast<int64_t>(pass.input._version()) != pass.input_version) {
+  for (const FieldSpec* field : {&spec_.input, &spec_.label}) {
+    const bool is_input = field == &spec_.input;
+    const int64_t version = (is_input ? pass.input : pass.label)._version();
+    if (version == (is_input ? pass.input_version : pass.label_version)) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        "field '", spec_.input.name, "' of the batch was written to in forward; clone it first"));
+        "field '", field->name, "' of the batch was written to in forward; clone it first"));
   }
   for (size_t i = 0; i < pass.leaves.size(); ++i) {
     if (static_cast<int64_t>(pass.leaves[i]._version()) == pass.leaf_versions[i]) continue;
@@ -230,6 +234,7 @@ absl::Status TorchLearner::Forward(const Batch& batch, bool training, uint64_t k
   pass.label = Wrap(label.data, label.shape, ToTorch(label.dtype));
   pass.leaves = MakeLeaves(training);
   pass.input_version = pass.input._version();
+  pass.label_version = pass.label._version();
   for (const at::Tensor& leaf : pass.leaves) pass.leaf_versions.push_back(leaf._version());
 
   // Writes behind torch's back (through a raw pointer) are looked for in the first forward only.
@@ -257,9 +262,13 @@ absl::Status TorchLearner::Forward(const Batch& batch, bool training, uint64_t k
 
 absl::Status TorchLearner::Backward(const Batch& batch, Pass& pass, GradientSink& sink) const {
   if (!pass.loss.requires_grad()) return absl::OkStatus();  // no parameter takes part
+  int before = -1;
   for (size_t i = 0; i < pass.leaves.size(); ++i) {
-    // Called by autograd, in this thread, with the whole gradient of the leaf.
-    pass.leaves[i].register_hook([&sink, i](const at::Tensor& gradient) {
+    // Called by autograd, in this thread, with the whole gradient of the leaf; then autograd stores
+    // it in the leaf, where nobody needs it: it goes when the next one comes.
+    pass.leaves[i].register_hook([&, i](const at::Tensor& gradient) {
+      if (before >= 0) pass.leaves[before].mutable_grad().reset();
+      before = static_cast<int>(i);
       const at::Tensor from = gradient.contiguous();
       const absl::Span<float> to = sink.At(static_cast<int>(i));
       TORCH_CHECK(from.scalar_type() == at::kFloat && from.numel() == int64_t(to.size()) &&
@@ -307,7 +316,7 @@ absl::StatusOr<ReplicaResult> TorchLearner::Gradient(Step step, int r, const Bat
                                                    " floats, the ", "memory for it ",
                                                    gradients.size()));
   }
-  PrepareTorchThread(options_.threads_per_replica);
+  EV_RETURN_IF_ERROR(PrepareTorchThread(options_.threads_per_replica));
   GradientSink sink(plan_.parameters, layout_.state, gradients, ready);
   ReplicaResult result;
   if (batch.examples == 0) {
@@ -332,7 +341,7 @@ absl::StatusOr<ReplicaResult> TorchLearner::Gradient(Step step, int r, const Bat
 
 absl::StatusOr<ReplicaResult> TorchLearner::Evaluate(const Batch& batch) {
   EV_RETURN_IF_ERROR(CheckBatch(batch));
-  PrepareTorchThread(options_.threads_per_replica);
+  EV_RETURN_IF_ERROR(PrepareTorchThread(options_.threads_per_replica));
   ReplicaResult result;
   if (batch.examples == 0) {
     result.statistics.assign(layout_.state.statistics_size, 0.0f);
@@ -362,7 +371,7 @@ absl::Status TorchLearner::Apply(Step step, const Reduced& reduced) {
     return absl::InvalidArgumentError(
         absl::StrCat("the gradient has ", size, " floats, not ", reduced.gradients.size()));
   }
-  PrepareTorchThread(options_.threads_per_replica);
+  EV_RETURN_IF_ERROR(PrepareTorchThread(options_.threads_per_replica));
   // Nothing below can fail.
   float* const parameters = Floats(layout_.regions.parameters);
   at::parallel_for(0, size, kGrain, [&](int64_t begin, int64_t end) {

@@ -1,3 +1,4 @@
+// membership: rules of the end of a job, and of what people see.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

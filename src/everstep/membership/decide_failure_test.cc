@@ -1,3 +1,4 @@
+// membership: rules of a failure, from its first sign to its cause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// membership: rules from the first agent to the commit of a view.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

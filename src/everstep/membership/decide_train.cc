@@ -12,7 +12,7 @@ namespace everstep {
 namespace {
 
 bool SameForPeople(const Beat& a, const Beat& b) {
-  return a.step == b.step && a.scalars.epoch == b.scalars.epoch &&
+  return a.view == b.view && a.step == b.step && a.scalars.epoch == b.scalars.epoch &&
          a.scalars.step_in_epoch == b.scalars.step_in_epoch &&
          a.scalars.total_steps == b.scalars.total_steps && a.scalars.values == b.scalars.values;
 }

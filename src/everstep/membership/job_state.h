@@ -28,7 +28,7 @@ struct JobOptions {
   Duration lost_after = std::chrono::seconds(2);
   // Between the first sign of a failure and naming its cause, for the other signs to come in.
   Duration settle = std::chrono::milliseconds(250);
-  Duration grace = std::chrono::seconds(30);  // between being told to stop and being killed
+  Duration grace = std::chrono::seconds(25);  // between being told to stop and being killed
   Duration notice_interval = std::chrono::seconds(5);
   Duration progress_interval = std::chrono::milliseconds(200);
 };

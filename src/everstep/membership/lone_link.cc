@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "everstep/base/exit_code.h"
+#include "everstep/env/clock.h"
 
 namespace everstep {
 namespace {
@@ -36,7 +37,8 @@ class LoneLink : public ControlLink {
     std::unique_lock<std::mutex> lock(mutex_);
     // Only Send makes orders, so a caller that is also the sender never gains by waiting; another
     // thread may.
-    arrived_.wait_until(lock, deadline, [&] { return !orders_.empty(); });
+    if (deadline > RealClock().Now())
+      arrived_.wait_until(lock, deadline, [&] { return !orders_.empty(); });
     if (orders_.empty()) return std::nullopt;
     WorkerOrder order = std::move(orders_.front());
     orders_.pop_front();

@@ -1,3 +1,4 @@
+// membership: rules of the coordinator of a program that runs alone.
 #include "everstep/membership/lone_link.h"
 
 #include <gtest/gtest.h>

@@ -124,7 +124,7 @@ std::string EpochLine(int64_t epoch, int64_t epochs, const ProgressMeter& meter,
 
 }  // namespace
 
-absl::StatusOr<History> Sequential::Fit(const Dataset& data, FitOptions options) {
+absl::StatusOr<FitHistory> Sequential::Fit(const Dataset& data, FitOptions options) {
   State& s = *state_;
   EV_RETURN_IF_ERROR(s.CheckCompiled());
   if (options.epochs < 1 || options.batch_size < 1 || options.checkpoint_every_steps < 0) {
@@ -148,7 +148,7 @@ absl::StatusOr<History> Sequential::Fit(const Dataset& data, FitOptions options)
   plan.checkpoint_every = options.checkpoint_every_steps;
   ProgressMeter meter(*s.learner, s.worker().clock(), per_epoch, options.epochs,
                       options.epochs * per_epoch);
-  History history;
+  FitHistory history;
   plan.after_step = [&](const StepReport& report) {
     meter.Add(report);
     const Step done = report.step + 1 - begin;

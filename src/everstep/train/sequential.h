@@ -35,7 +35,7 @@ struct EvaluateOptions {
 // "loss" and each metric by name.
 using Logs = std::map<std::string, double>;
 
-struct History {
+struct FitHistory {
   std::vector<Logs> epochs;  // means over the examples of each epoch
 };
 
@@ -55,7 +55,7 @@ class Sequential {
   // the present step.
   // kInvalidArgument: what must be changed. kDataLoss: which file, where. kCancelled: told to
   // leave.
-  absl::StatusOr<History> Fit(const Dataset& data, FitOptions options);
+  absl::StatusOr<FitHistory> Fit(const Dataset& data, FitOptions options);
 
   // Loss and metrics over one pass of `data`, in evaluation mode.
   absl::StatusOr<Logs> Evaluate(const Dataset& data, EvaluateOptions options);

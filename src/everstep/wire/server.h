@@ -23,7 +23,7 @@ class ControlHandler {
   virtual ~ControlHandler() = default;
   virtual void OnMessage(SessionId session, wire::FromWorker message) = 0;
   virtual void OnMessage(SessionId session, wire::FromAgent message) = 0;
-  // The session's last call, exactly once for each session that had a message.
+  // The session's last call, exactly once for each proven session, also one that said nothing.
   virtual void OnClosed(SessionId session) = 0;
 };
 

@@ -1,0 +1,143 @@
+// cli: what the verbs share.
+#include "everstep/cli/command.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/env/environment.h"
+#include "everstep/env/pipe.h"
+#include "everstep/job/spec.h"
+
+namespace everstep {
+
+const char kVersion[] = EVERSTEP_VERSION;
+
+namespace {
+
+std::string Variable(const std::string& option) {
+  return absl::StrCat("EVERSTEP_",
+                      absl::AsciiStrToUpper(absl::StrReplaceAll(option, {{"-", "_"}})));
+}
+
+std::string Help(const std::string& help, const std::string& variable) {
+  return absl::StrCat(help, " [", variable, "]");
+}
+
+// What follows "--" never reaches CLI11, so its usage line lacks it.
+class ProgramFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, name);
+    usage.insert(usage.find_last_not_of("\n") + 1, " -- PROGRAM [ARGUMENTS]");
+    return usage;
+  }
+};
+
+}  // namespace
+
+CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
+                  std::function<int()> run) {
+  CLI::App* verb = root.add_subcommand(text.name, text.summary);
+  verb->group(text.group);
+  verb->footer(
+      absl::StrCat("Every option can be given by the variable in brackets; an option goes "
+                   "before it.\n\nExamples:\n",
+                   text.examples));
+  if (text.takes_program) verb->formatter(std::make_shared<ProgramFormatter>());
+  const bool takes_program = text.takes_program;
+  const std::string name = text.name;
+  verb->callback([=, run = std::move(run)] {
+    if (takes_program && invocation->program.empty()) {
+      invocation->exit_code = Fail(UsageError(
+          absl::StrCat("nothing to run: end the command with -- PROGRAM [ARGUMENTS] (see everstep ",
+                       name, " --help)")));
+    } else if (!takes_program && invocation->has_program) {
+      invocation->exit_code =
+          Fail(UsageError(absl::StrCat("everstep ", name, " takes no program behind --")));
+    } else {
+      invocation->exit_code = run();
+    }
+  });
+  return *verb;
+}
+
+void AddText(CLI::App& verb, const std::string& name, const char* value_name, const char* help,
+             std::string* value) {
+  if (auto set = GetEnvironment(Variable(name)); set.has_value()) *value = *set;
+  verb.add_option_function<std::string>(
+          absl::StrCat("--", name), [value](const std::string& text) { *value = text; },
+          Help(help, Variable(name)))
+      ->type_name(value_name);
+}
+
+void AddSwitch(CLI::App& verb, const std::string& name, const char* help, bool* value) {
+  const auto set = GetEnvironment(Variable(name));
+  if (set.has_value()) *value = *set == "1" || *set == "true";
+  verb.add_flag_function(
+      absl::StrCat("--", name), [value](int64_t count) { *value = count > 0; },
+      Help(help, Variable(name)));
+}
+
+void AddJobOptions(CLI::App& verb, const std::vector<std::string>& names,
+                   std::map<std::string, std::string>* flags) {
+  for (const JobOption& option : JobOptionTable()) {
+    const std::string name = option.name;
+    if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
+    const std::string written = *option.short_flag == '\0'
+                                    ? option.Flag()
+                                    : absl::StrCat(option.short_flag, ",", option.Flag());
+    const std::string help = Help(option.help, option.Variable());
+    CLI::Option* added;
+    if (*option.value == '\0') {
+      added = verb.add_flag_function(
+          written, [flags, name](int64_t) { (*flags)[name] = "1"; }, help);
+    } else {
+      added =
+          verb.add_option_function<std::string>(
+                  written, [flags, name](const std::string& text) { (*flags)[name] = text; }, help)
+              ->type_name(option.value);
+    }
+    added->group("The job");
+  }
+}
+
+absl::StatusOr<int> ReadNumber(const std::string& option, const std::string& text, int low,
+                               int high) {
+  int value = 0;
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos ||
+      !absl::SimpleAtoi(text, &value) || value < low || value > high) {
+    return UsageError(absl::StrCat(option, " must be a whole number from ", low, " to ", high,
+                                   ", not '", text, "'"));
+  }
+  return value;
+}
+
+absl::Status UsageError(const std::string& text) {
+  return WithExitCode(absl::InvalidArgumentError(text), kExitUsage);
+}
+
+int Fail(const absl::Status& status) {
+  if (status.ok()) return kExitDone;
+  const std::string line = absl::StrReplaceAll(status.message(), {{"\n", " "}, {"\r", " "}});
+  WriteAll(2, absl::StrCat("everstep: ", line, "\n"));
+  return ExitCodeFor(status);
+}
+
+absl::Status AsBadData(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kPermissionDenied:
+      return WithExitCode(status, kExitBadData);
+    default:
+      return status;
+  }
+}
+
+}  // namespace everstep

@@ -1,0 +1,74 @@
+// cli: what the verbs share. Each verb is one file with a function
+//   void Add<Verb>(CLI::App& root, Invocation* invocation);
+// that adds its subcommand by AddVerb. Options are read as text, with their EVERSTEP_... variable
+// behind them, so that every mistake becomes one line that names what was written.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace everstep {
+
+extern const char kVersion[];
+
+// One run of the command.
+struct Invocation {
+  bool has_program = false;          // there was a "--"
+  std::vector<std::string> program;  // what followed it
+  int exit_code = 0;                 // set by the verb that ran
+};
+
+struct VerbText {
+  const char* name;
+  const char* summary;   // one line
+  const char* group;     // heading in `everstep --help`
+  const char* examples;  // lines, at the end of its help
+  bool takes_program = false;
+};
+
+// Adds the subcommand; `run` is called when it was chosen and its options were read, and gives the
+// exit code. kInvalidArgument from the options' reading never gets there.
+CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
+                  std::function<int()> run);
+
+// --NAME VALUE as text; unset in the arguments, EVERSTEP_NAME; else what `value` holds already.
+// `value` must live until the verb has run.
+void AddText(CLI::App& verb, const std::string& name, const char* value_name, const char* help,
+             std::string* value);
+void AddSwitch(CLI::App& verb, const std::string& name, const char* help, bool* value);
+
+// The options of JobOptionTable() with these names (all when empty), into `flags`.
+void AddJobOptions(CLI::App& verb, const std::vector<std::string>& names,
+                   std::map<std::string, std::string>* flags);
+
+// `text` as a whole number; the error names the option and has exit code 2.
+absl::StatusOr<int> ReadNumber(const std::string& option, const std::string& text, int low,
+                               int high);
+
+absl::Status UsageError(const std::string& text);  // exit code 2
+
+// "everstep: <message>" as one line to standard error, unless it is OK; its exit code.
+int Fail(const absl::Status& status);
+
+// For verbs that look at files: whatever is wrong with them is bad data (65), not a wrong
+// configuration (78) or our fault (70). Errors of the disk keep their code.
+absl::Status AsBadData(const absl::Status& status);
+
+// The verbs.
+void AddRun(CLI::App& root, Invocation* invocation);
+void AddAgent(CLI::App& root, Invocation* invocation);
+void AddCoordinator(CLI::App& root, Invocation* invocation);
+void AddRecords(CLI::App& root, Invocation* invocation);
+void AddCheckpoint(CLI::App& root, Invocation* invocation);
+
+// The whole command.
+int EverstepMain(int argc, char** argv);
+
+}  // namespace everstep

@@ -1,0 +1,44 @@
+// cli: what `run` and `agent` share: being the agent of this host, at a terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "everstep/env/process.h"
+#include "everstep/job/spec.h"
+#include "everstep/observe/console.h"
+#include "everstep/supervise/agent.h"
+#include "everstep/supervise/guardian.h"
+#include "everstep/wire/credentials.h"
+
+namespace everstep {
+
+struct HostOptions {
+  std::vector<std::string> program;
+  Credentials credentials;
+  std::string coordinator = "";  // "host:port", as this host and its processes reach it
+  std::string secret_file = "";
+  std::string job_directory = "";  // as this host sees it; may be empty
+  std::string address = "";        // where other hosts reach this one
+  int slots = 1;
+  PortRange port_range = {};
+  Duration grace{};
+  Duration connect_timeout = std::chrono::seconds(10);
+  Process* coordinator_process = nullptr;  // where this host runs it
+};
+
+// Whether the program can be started at all: kNotFound or kPermissionDenied with exit code 78.
+absl::Status CheckProgram(const std::vector<std::string>& program);
+
+// Connects and stays until the job has ended here. An error: it has not begun here. On the thread
+// that lives as long as the process.
+absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedProcess& self,
+                                    Console* console);
+
+// How it went, for people, and where to look. `job_directory` may be empty.
+void SayOutcome(const AgentResult& result, const std::string& job_directory, Duration took,
+                Console* console);
+
+}  // namespace everstep

@@ -1,0 +1,31 @@
+// runtime: RunWorker.
+#include "everstep/runtime/run_worker.h"
+
+#include <errno.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "everstep/base/exit_code.h"
+#include "everstep/runtime/worker_process.h"
+
+namespace everstep {
+
+int RunWorker(const std::function<absl::Status(Worker&)>& train) {
+  auto worker = WorkerProcess::FromEnvironment();
+  if (!worker.ok()) {
+    std::fprintf(stderr, "%s: %s\n", program_invocation_short_name,
+                 std::string(worker.status().message()).c_str());
+    return ExitCodeFor(worker.status());
+  }
+  absl::Status outcome;
+  try {  // the program's own code; none of ours throws
+    outcome = train(**worker);
+  } catch (const std::exception& e) {
+    outcome = absl::InternalError(std::string("the program threw: ") + e.what());
+  }
+  return (*worker)->Finish(outcome);
+}
+
+}  // namespace everstep

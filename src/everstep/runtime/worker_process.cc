@@ -1,0 +1,243 @@
+// runtime: WorkerProcess.
+#include "everstep/runtime/worker_process.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/base/float_environment.h"
+#include "everstep/base/status.h"
+#include "everstep/cluster/tf_config.h"
+#include "everstep/env/clock.h"
+#include "everstep/env/environment.h"
+#include "everstep/env/file.h"
+#include "everstep/env/signals.h"
+#include "everstep/env/terminal.h"
+#include "everstep/job/directory.h"
+#include "everstep/learner/kernels_info.h"
+#include "everstep/membership/lone_link.h"
+#include "everstep/membership/worker_link.h"
+#include "everstep/metrics/log.h"
+
+namespace everstep {
+namespace {
+
+constexpr char kVersion[] = EVERSTEP_VERSION;
+
+absl::StatusOr<std::string> Required(const std::string& name) {
+  auto value = GetEnvironment(name);
+  if (value && !value->empty()) return *value;
+  return absl::FailedPreconditionError(absl::StrCat(
+      name,
+      " is not set although EVERSTEP_COORDINATOR is; start the program by `everstep run` or "
+      "`everstep agent`, which set both"));
+}
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(JobSecret secret) : secret_(std::move(secret)), phases_(RealClock()) {}
+
+WorkerProcess::~WorkerProcess() { LeaveOnSignal(nullptr); }
+
+const Clock& WorkerProcess::clock() const { return RealClock(); }
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::FromEnvironment() {
+  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(JobSecret::Generate()));
+  EV_RETURN_IF_ERROR(worker->ReadCluster());
+  EV_RETURN_IF_ERROR(worker->ReadJob());
+  log::Level level = log::Level::kWarning;
+  log::ParseLevel(worker->spec_.log_level, &level);
+  log::Init(level, worker->settings_.task.ToString());
+  EV_RETURN_IF_ERROR(worker->CheckBaseline());
+  LeaveOnSignal(worker->probe_.leave_flag());
+  SetFloatEnvironment();
+  return worker;
+}
+
+absl::Status WorkerProcess::ReadCluster() {
+  coordinator_ = GetEnvironment("EVERSTEP_COORDINATOR");
+  EV_ASSIGN_OR_RETURN(std::optional<TfConfig> config, ReadTfConfig(GetEnvironment("TF_CONFIG")));
+  if (!config || config->cluster.jobs.empty()) {
+    if (!coordinator_) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "EVERSTEP_COORDINATOR is set but TF_CONFIG names no cluster; start the program by "
+        "`everstep run` or `everstep agent`, which set both");
+  }
+  settings_.task = *config->task;
+  settings_.num_workers = config->NumTrainers();
+  if (!coordinator_ && settings_.num_workers > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "TF_CONFIG names ", settings_.num_workers,
+        " workers but EVERSTEP_COORDINATOR is not set, so this process would train alone; start "
+        "the job by `everstep run -n ",
+        settings_.num_workers, " -- PROGRAM`"));
+  }
+  EV_ASSIGN_OR_RETURN(own_address_, config->cluster.Address(settings_.task));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerProcess::ReadJob() {
+  EV_ASSIGN_OR_RETURN(spec_, JobFromEnvironment(settings_.num_workers, GetEnvironment));
+  if (!coordinator_) {
+    EV_RETURN_IF_ERROR(StartAlone());
+  } else {
+    EV_ASSIGN_OR_RETURN(const std::string path, Required("EVERSTEP_SECRET_FILE"));
+    EV_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(RealFileSystem(), path));
+    EV_ASSIGN_OR_RETURN(secret_, JobSecret::FromHex(text));
+    EV_ASSIGN_OR_RETURN(const std::string incarnation, Required("EVERSTEP_INCARNATION"));
+    if (!absl::SimpleAtoi(incarnation, &incarnation_)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("EVERSTEP_INCARNATION is '", incarnation, "', not a number"));
+    }
+  }
+  settings_.num_replicas = spec_.replicas;
+  settings_.seed = spec_.seed;
+  settings_.threads_per_replica = spec_.threads_per_replica;
+  return absl::OkStatus();
+}
+
+absl::Status WorkerProcess::StartAlone() {
+  NewJob job;
+  job.spec = spec_;
+  job.program = {ProgramPath()};
+  job.version = kVersion;
+  job.secret_hex = secret_.ToHexForFile();
+  EV_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Create(RealFileSystem(), job));
+  directory.RemoveSecret();  // nobody else will ever need it
+  spec_ = directory.spec();
+  progress_ = std::make_unique<ProgressRenderer>(IsTerminal(2), TerminalWidth(2));
+  std::fprintf(stderr, "everstep %s: one worker, %d replicas, seed %llu, job %s\n", kVersion,
+               spec_.replicas, static_cast<unsigned long long>(spec_.seed),
+               spec_.directory.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status WorkerProcess::CheckBaseline() const {
+  if (spec_.cpu_baseline == "native") return absl::OkStatus();
+  const std::string have = absl::AsciiStrToLower(CpuCapability());
+  if (have == spec_.cpu_baseline) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the job's CPU baseline is ", spec_.cpu_baseline, " but this process computes with ", have,
+      "; `everstep run` and `everstep agent` lower a process to the baseline before it starts"));
+}
+
+absl::StatusOr<std::unique_ptr<ControlLink>> WorkerProcess::ConnectControl() {
+  if (!coordinator_) return MakeLoneLink(spec_.replicas);
+  WorkerLinkOptions options{.address = *coordinator_, .credentials = {secret_, spec_.insecure}};
+  options.phases = &phases_;
+  options.waits = [this] { return probe_.Waits(); };
+  options.scalars = [this] { return probe_.scalars(); };
+  return ConnectWorker(std::move(options));
+}
+
+EndpointOptions WorkerProcess::OptionsOfEndpoint() const {
+  EndpointOptions options;
+  options.incarnation = incarnation_;
+  options.first_port = spec_.port_range.first;
+  options.last_port = spec_.port_range.last;
+  options.lost_after = spec_.lost_after;
+  const size_t colon = own_address_.rfind(':');
+  if (colon == std::string::npos) return options;  // alone: loopback, and nobody calls
+  options.listen_host = own_address_.substr(0, colon);
+  if (!absl::SimpleAtoi(own_address_.substr(colon + 1), &options.preferred_port)) {
+    options.preferred_port = 0;
+  }
+  return options;
+}
+
+Fingerprint WorkerProcess::Complete(Fingerprint fingerprint) const {
+  fingerprint["version"] = kVersion;
+  fingerprint["replicas"] = absl::StrCat(spec_.replicas);
+  fingerprint["seed"] = absl::StrCat(spec_.seed);
+  fingerprint["threads per replica"] = absl::StrCat(spec_.threads_per_replica);
+  fingerprint["layout"] = absl::StrCat(absl::Hex(ModelFingerprint(learner_->layout())));
+  fingerprint["torch"] = TorchVersion();
+  fingerprint["CPU capability"] = CpuCapability();
+  fingerprint["BLAS"] = BlasDescription();
+  fingerprint["oneDNN"] = OneDnnDescription();
+  return fingerprint;
+}
+
+absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
+                                            Fingerprint fingerprint) {
+  if (engine_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "this process has joined its job already, with another "
+        "model; train one model a process");
+  }
+  learner_ = std::move(learner);
+  EV_ASSIGN_OR_RETURN(endpoint_, Endpoint::Make(secret_, OptionsOfEndpoint()));
+  EV_ASSIGN_OR_RETURN(control_, ConnectControl());
+  store_ = std::make_unique<DirectoryStore>(RealFileSystem(), CheckpointsPath(spec_.directory));
+  EngineParts parts{learner_.get(), endpoint_.get(), control_.get(), store_.get(),
+                    &RealClock(),   &phases_,        &probe_};
+  EngineOptions options;
+  options.hello.task = settings_.task;
+  options.hello.incarnation = incarnation_;
+  options.hello.host = HostIdentity();
+  options.hello.data_address = endpoint_->data_address();
+  options.hello.fingerprint = Complete(std::move(fingerprint));
+  options.num_replicas = spec_.replicas;
+  options.seed = spec_.seed;
+  EV_ASSIGN_OR_RETURN(engine_, Engine::Create(parts, std::move(options)));
+  return engine_.get();
+}
+
+absl::StatusOr<std::unique_ptr<BatchSource>> WorkerProcess::Open(const Dataset& data,
+                                                                 const BatchOptions& options) {
+  EV_ASSIGN_OR_RETURN(std::unique_ptr<RecordBatchSource> source,
+                      RecordBatchSource::Open(RealFileSystem(), RealClock(), data, options));
+  return std::unique_ptr<BatchSource>(std::move(source));
+}
+
+void WorkerProcess::ShowProgress(const Scalars& s) {
+  probe_.SetScalars(s);
+  if (progress_ == nullptr) return;
+  ProgressState state;
+  state.step = s.epoch * s.steps_per_epoch + s.step_in_epoch;
+  state.total_steps = s.total_steps;
+  state.epoch = s.epoch;
+  state.epochs = s.epochs;
+  state.step_in_epoch = s.step_in_epoch;
+  state.steps_per_epoch = s.steps_per_epoch;
+  state.examples_per_second = s.examples_per_second;
+  state.workers = 1;
+  state.values = s.values;
+  std::fputs(progress_->Update(RealClock().Now(), state).c_str(), stderr);
+}
+
+void WorkerProcess::Print(const std::string& line) {
+  if (progress_ != nullptr) std::fputs(progress_->Clear().c_str(), stderr);
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+  if (progress_ != nullptr) std::fputs(progress_->Redraw().c_str(), stderr);
+}
+
+int WorkerProcess::Finish(const absl::Status& outcome) {
+  if (progress_ != nullptr) std::fputs(progress_->Clear().c_str(), stderr);
+  std::fflush(stdout);
+  const bool told = absl::IsCancelled(outcome) || (outcome.ok() && probe_.ToldToLeave());
+  int code = ExitCodeFor(outcome);
+  const std::string message(outcome.message());
+  const bool stopped = engine_ != nullptr && !engine_->stop_reason().empty();
+  if (!outcome.ok() && !stopped) {
+    std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, message.c_str());
+  }
+  if (engine_ != nullptr) {
+    const LeaveReason reason = outcome.ok() ? LeaveReason::kFinished
+                               : told       ? LeaveReason::kToldToLeave
+                                            : LeaveReason::kFailed;
+    code = engine_->Leave(reason, code, message);
+    log::Info("runtime", "leaves with code {}", code);
+  } else if (told) {
+    code = kExitToldToLeave;
+  }
+  engine_.reset();
+  control_.reset();
+  return code;
+}
+
+}  // namespace everstep

@@ -1,0 +1,70 @@
+// runtime: WorkerProcess joins the parts of a native worker. No logic of its own: which parts, in
+// which order.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "everstep/checkpoint/directory_store.h"
+#include "everstep/collective/endpoint.h"
+#include "everstep/engine/engine.h"
+#include "everstep/job/spec.h"
+#include "everstep/membership/control.h"
+#include "everstep/observe/progress.h"
+#include "everstep/train/worker.h"
+#include "everstep/trust/secret.h"
+
+namespace everstep {
+
+class WorkerProcess : public Worker {
+ public:
+  // From TF_CONFIG and the EVERSTEP_ variables (job/README.md). Without them the process is a job
+  // of its own: it makes a job directory and trains alone. kFailedPrecondition when TF_CONFIG names
+  // several workers and no coordinator is known: it never trains alone because an address was
+  // missing.
+  static absl::StatusOr<std::unique_ptr<WorkerProcess>> FromEnvironment();
+  ~WorkerProcess() override;
+
+  const WorkerSettings& settings() const override { return settings_; }
+  absl::StatusOr<Engine*> Join(std::unique_ptr<Learner> learner, Fingerprint fingerprint) override;
+  absl::StatusOr<std::unique_ptr<BatchSource>> Open(const Dataset& data,
+                                                    const BatchOptions& options) override;
+  void ShowProgress(const Scalars& scalars) override;
+  void Print(const std::string& line) override;
+  const Clock& clock() const override;
+
+  // Leaves the job as `outcome` says and returns the exit code of the process.
+  int Finish(const absl::Status& outcome);
+
+ private:
+  explicit WorkerProcess(JobSecret secret);
+
+  absl::Status ReadCluster();
+  absl::Status ReadJob();
+  absl::Status StartAlone();
+  absl::Status CheckBaseline() const;
+  absl::StatusOr<std::unique_ptr<ControlLink>> ConnectControl();
+  Fingerprint Complete(Fingerprint fingerprint) const;
+  EndpointOptions OptionsOfEndpoint() const;
+
+  WorkerSettings settings_;
+  JobSpec spec_;
+  JobSecret secret_;
+  std::optional<std::string> coordinator_;  // not there: alone
+  std::string own_address_;                 // from TF_CONFIG; empty when alone
+  Incarnation incarnation_ = 1;
+
+  // In the order in which they need each other; destroyed from the last to the first.
+  PhaseBoard phases_;
+  Probe probe_;
+  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<ControlLink> control_;
+  std::unique_ptr<DirectoryStore> store_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ProgressRenderer> progress_;  // alone only
+};
+
+}  // namespace everstep

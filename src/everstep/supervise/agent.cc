@@ -1,0 +1,232 @@
+// supervise: the agent.
+#include "everstep/supervise/agent.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/base/status.h"
+#include "everstep/env/clock.h"
+#include "everstep/env/poll.h"
+#include "everstep/job/directory.h"
+
+namespace everstep {
+namespace {
+
+// Processes that the coordinator has stopped already, and those of a job that has ended.
+constexpr Duration kEndGrace = std::chrono::seconds(2);
+// For the last lines of a process that has ended; the news of its end must not wait for a slow
+// terminal.
+constexpr Duration kTailPatience = std::chrono::milliseconds(50);
+constexpr Duration kTick = std::chrono::milliseconds(500);  // for what no descriptor announces
+
+int StatusOfSpawnError(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return 127 << 8;  // as shells have it
+    case absl::StatusCode::kPermissionDenied:
+      return 126 << 8;
+    default:
+      return ExitCodeFor(status) << 8;
+  }
+}
+
+}  // namespace
+
+Agent::Agent(AgentOptions options, AgentView* view)
+    : options_(std::move(options)),
+      view_(view),
+      fs_(options_.fs != nullptr ? *options_.fs : RealFileSystem()),
+      pump_(fs_, [view](const Task& task, OutputStream stream, std::string_view line) {
+        view->Line(task, stream, line);
+      }) {
+  absl::StatusOr<UniqueFd> wake = MakeEventFd();
+  if (wake.ok()) wake_ = *std::move(wake);
+}
+
+Agent::~Agent() = default;
+
+void Agent::Wake() { SignalEventFd(wake_.get()); }
+
+AgentResult Agent::Run(AgentLink& link) {
+  link_ = &link;
+  while (!leaving_ || !children_.empty()) {
+    HearSignals();
+    ReapExited();
+    ObeyOrders();
+    KeepTime();
+    if (leaving_ && children_.empty()) break;
+    WaitForSomething();
+  }
+  pump_.Flush(std::chrono::seconds(2));
+  return result_;
+}
+
+void Agent::WaitForSomething() {
+  std::vector<PollItem> items;
+  items.push_back({wake_.get(), true});
+  if (options_.signals != nullptr) items.push_back({options_.signals->fd(), true});
+  if (options_.coordinator != nullptr && !leaving_) {
+    items.push_back({options_.coordinator->pidfd(), true});
+  }
+  Duration wait = kTick;
+  const TimePoint now = RealClock().Now();
+  for (const auto& [incarnation, child] : children_) {
+    items.push_back({child.process.pidfd(), true});
+    if (child.kill_at.has_value()) wait = std::min(wait, *child.kill_at - now);
+  }
+  (void)Poll(absl::MakeSpan(items), wait);
+  if (items[0].readable) DrainEventFd(wake_.get());
+}
+
+void Agent::HearSignals() {
+  if (options_.signals == nullptr) return;
+  while (std::optional<int> signal = options_.signals->Next()) {
+    if (*signal != SIGCHLD) OnWishToStop(*signal);
+  }
+}
+
+void Agent::OnWishToStop(int signal) {
+  const TimePoint now = RealClock().Now();
+  if (options_.parent != 0 && ParentPid() != options_.parent) {
+    Leave(kExitToldToLeave, "the process that started this one is gone", options_.orphan_grace);
+    return;
+  }
+  const char* name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
+  if (!stop_asked_.has_value()) {
+    stop_asked_ = now;
+    link_->Send(StopRequest{name});
+    if (leaving_) return;
+    view_->Say(absl::StrCat("stopping on ", name, "; once more to end at once"));
+    // Nobody else will stop them.
+    if (link_->AwayFor() > Duration::zero()) Leave(kExitToldToLeave, name, options_.grace);
+  } else if (now - *stop_asked_ >= options_.second_signal_after) {
+    Leave(kExitToldToLeave, absl::StrCat(name, " twice"), Duration::zero());
+  }
+}
+
+void Agent::ReapExited() {
+  for (auto it = children_.begin(); it != children_.end();) {
+    if (!it->second.process.HasExited()) {
+      ++it;
+      continue;
+    }
+    // What it has left of its group goes with it, while its number is still its own.
+    it->second.process.SignalGroup(SIGKILL);
+    const int status = it->second.process.Poll().value_or(0);
+    OnExit(it->first, it->second, status);
+    it = children_.erase(it);
+  }
+  if (options_.coordinator != nullptr && !leaving_ && options_.coordinator->HasExited()) {
+    // It may have said that the job has ended, and gone.
+    ObeyOrders();
+    const int status = options_.coordinator->Poll().value_or(0);
+    Leave(ExitCodeOfWaitStatus(status) == 0 ? kExitOurFault : kExitNotNow,
+          absl::StrCat("the coordinator ", DescribeWaitStatus(status)), options_.grace);
+  }
+  // Orphans that came to us; whoever spawned them is gone.
+  while (const pid_t pid = ExitedChild()) {
+    const bool ours = (options_.coordinator != nullptr && options_.coordinator->pid() == pid) ||
+                      std::any_of(children_.begin(), children_.end(), [pid](const auto& entry) {
+                        return entry.second.process.pid() == pid;
+                      });
+    if (ours) break;  // seen the next time round
+    ReapChild(pid);
+  }
+}
+
+void Agent::OnExit(Incarnation incarnation, Child& child, int status) {
+  std::string tail = pump_.Finish(incarnation, kTailPatience);
+  link_->Send(Exited{child.task, incarnation, status, tail});
+  if (status == 0 || child.told || stop_asked_.has_value() || leaving_) return;
+  result_.failures.push_back({child.task, status, std::move(tail), child.log_path});
+}
+
+void Agent::ObeyOrders() {
+  while (std::optional<AgentOrder> order = link_->Next(Deadline())) {
+    std::visit([this](const auto& o) { OnOrder(o); }, *order);
+  }
+}
+
+void Agent::OnOrder(const Spawn& spawn) {
+  if (leaving_ || children_.count(spawn.incarnation) != 0) return;
+  const absl::Status status = StartProcess(spawn);
+  if (status.ok()) return;
+  const std::string text(status.message());
+  link_->Send(Exited{spawn.task, spawn.incarnation, StatusOfSpawnError(status), text + "\n"});
+  result_.failures.push_back({spawn.task, StatusOfSpawnError(status), text + "\n", ""});
+}
+
+absl::Status Agent::StartProcess(const Spawn& spawn) {
+  SpawnOptions options;
+  options.argv = options_.program;
+  EV_ASSIGN_OR_RETURN(options.environment, ChildEnvironment(spawn, options_.context));
+  options.pipe_output = true;
+  // If this process is killed, its children are told to leave; they may have work to save.
+  options.parent_death_signal = SIGTERM;
+  EV_ASSIGN_OR_RETURN(Process process, Process::Spawn(options));
+  const auto directory = options.environment.find("EVERSTEP_JOB_DIR");
+  const std::string job =
+      directory == options.environment.end() ? std::string() : directory->second;
+  const std::string log = job.empty() ? "" : LogPath(job, spawn.task, spawn.incarnation);
+  pump_.Add(spawn.task, spawn.incarnation, std::move(process.out()), std::move(process.err()), log);
+  children_.emplace(spawn.incarnation, Child{spawn.task, std::move(process), log, false, {}});
+  return absl::OkStatus();
+}
+
+void Agent::OnOrder(const Kill& kill) {
+  const auto it = children_.find(kill.incarnation);
+  if (it != children_.end()) TellToLeave(it->second, kill.grace);
+}
+
+void Agent::OnOrder(const JobEnded& end) {
+  if (leaving_) return;
+  Leave(end.code, end.reason, kEndGrace);
+  result_.from_coordinator = true;
+}
+
+void Agent::TellToLeave(Child& child, Duration grace) {
+  const Deadline kill_at = After(RealClock(), grace);
+  if (grace <= Duration::zero()) {
+    child.process.SignalGroup(SIGKILL);
+  } else if (!child.told) {
+    child.process.SignalGroup(SIGTERM);
+    child.process.SignalGroup(SIGCONT);  // a stopped one could not hear it
+  }
+  child.told = true;
+  child.kill_at = std::min(child.kill_at.value_or(kill_at), kill_at);
+}
+
+void Agent::Leave(int code, std::string reason, Duration grace) {
+  if (!leaving_) {
+    leaving_ = true;
+    result_.code = code;
+    result_.reason = std::move(reason);
+  }
+  for (auto& [incarnation, child] : children_) TellToLeave(child, grace);
+}
+
+void Agent::KeepTime() {
+  const TimePoint now = RealClock().Now();
+  for (auto& [incarnation, child] : children_) {
+    if (!child.kill_at.has_value() || now < *child.kill_at) continue;
+    child.process.SignalGroup(SIGKILL);
+    child.kill_at.reset();
+  }
+  if (leaving_) return;
+  if (stop_asked_.has_value() && now - *stop_asked_ > options_.grace + options_.stop_margin) {
+    Leave(kExitToldToLeave, "the coordinator did not end the job in time", Duration::zero());
+    return;
+  }
+  const Duration away = link_->AwayFor();
+  if (away > options_.away_limit || (stop_asked_.has_value() && away > kEndGrace)) {
+    Leave(stop_asked_.has_value() ? kExitToldToLeave : kExitNotNow,
+          absl::StrCat("the coordinator at ", options_.context.coordinator,
+                       " has been out of reach for ", static_cast<int>(ToSeconds(away)), " s"),
+          options_.grace);
+  }
+}
+
+}  // namespace everstep

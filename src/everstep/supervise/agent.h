@@ -1,0 +1,116 @@
+// supervise: the agent, which keeps the processes of one host: starts them when the coordinator
+// says so, watches them, shows their output, ends them, and leaves none behind.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "everstep/base/clock.h"
+#include "everstep/env/file.h"
+#include "everstep/env/process.h"
+#include "everstep/membership/agent_link.h"
+#include "everstep/membership/messages.h"
+#include "everstep/supervise/child_environment.h"
+#include "everstep/supervise/output.h"
+
+namespace everstep {
+
+struct AgentOptions {
+  std::vector<std::string> program;  // and its arguments
+  ChildContext context;
+  Duration grace = std::chrono::seconds(25);  // for processes told to leave by this agent
+  // After StopRequest, beyond the grace: for the coordinator to end the job.
+  Duration stop_margin = std::chrono::seconds(5);
+  // A second wish to stop within this time of the first is the same one heard twice.
+  Duration second_signal_after = std::chrono::seconds(2);
+  // For the processes when this agent's parent is gone: nobody is there to answer to any more.
+  Duration orphan_grace = std::chrono::milliseconds(1500);
+  Duration away_limit = std::chrono::seconds(60);  // of the coordinator
+
+  // All optional. `signals` hears SIGTERM, SIGINT, SIGHUP and SIGCHLD. When `parent` is not this
+  // process's parent any more, a signal means that it has died. `coordinator` is the coordinator's
+  // process where this host runs it.
+  SignalQueue* signals = nullptr;
+  pid_t parent = 0;
+  Process* coordinator = nullptr;
+  FileSystem* fs = nullptr;
+};
+
+// What the agent has to tell; for a terminal. Line comes from another thread than the rest.
+class AgentView {
+ public:
+  virtual ~AgentView() = default;
+  virtual void Line(const Task& task, OutputStream stream, std::string_view line) = 0;
+  virtual void ShowProgress(const Progress& progress) = 0;
+  virtual void Say(const std::string& text) = 0;  // one line
+};
+
+// A process of this host that ended badly, not on anybody's order.
+struct TaskFailure {
+  Task task;
+  int wait_status = 0;
+  std::string tail;      // its last lines
+  std::string log_path;  // empty: none
+};
+
+struct AgentResult {
+  int code = 0;
+  std::string reason;                 // empty when the job is done
+  bool from_coordinator = false;      // the reason is the coordinator's
+  std::vector<TaskFailure> failures;  // in the order they were seen
+};
+
+class Agent {
+ public:
+  Agent(AgentOptions options, AgentView* view);  // `view` must outlive it
+  ~Agent();
+
+  // Wakes Run; any thread, also before it and after. For AgentLinkOptions::on_arrival.
+  void Wake();
+
+  // Until the job has ended, or this agent must leave it; then no process that it started lives.
+  // Once. The kernel ends the processes with the thread that calls this: it must be one that lives
+  // as long as this process.
+  AgentResult Run(AgentLink& link);
+
+ private:
+  struct Child {
+    Task task;
+    Process process;
+    std::string log_path;
+    bool told = false;  // to leave
+    std::optional<Deadline> kill_at;
+  };
+
+  void WaitForSomething();
+  void HearSignals();
+  void OnWishToStop(int signal);
+  void ReapExited();
+  void OnExit(Incarnation incarnation, Child& child, int status);
+  void ObeyOrders();
+  void OnOrder(const Spawn& spawn);
+  void OnOrder(const Kill& kill);
+  void OnOrder(const Progress& progress) { view_->ShowProgress(progress); }
+  void OnOrder(const Notice& notice) { view_->Say(notice.text); }
+  void OnOrder(const JobEnded& end);
+  absl::Status StartProcess(const Spawn& spawn);
+  void KeepTime();
+  void TellToLeave(Child& child, Duration grace);
+  // From now on only the end of the processes is waited for.
+  void Leave(int code, std::string reason, Duration grace);
+
+  const AgentOptions options_;
+  AgentView* const view_;
+  FileSystem& fs_;
+  UniqueFd wake_;
+  OutputPump pump_;
+  AgentLink* link_ = nullptr;
+  std::map<Incarnation, Child> children_;
+  std::optional<TimePoint> stop_asked_;
+  bool leaving_ = false;
+  AgentResult result_;
+};
+
+}  // namespace everstep

@@ -1,0 +1,365 @@
+// supervise: tests of the agent, with a coordinator of the test's making and real processes.
+#include "everstep/supervise/agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <deque>
+#include <mutex>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "everstep/env/clock.h"
+#include "everstep/env/temp_directory.h"
+#include "everstep/supervise/guardian.h"
+
+namespace everstep {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Plays the coordinator in the agent's own thread.
+class FakeLink : public AgentLink {
+ public:
+  void Send(AgentMessage message) override {
+    if (on_send) on_send(message);
+    sent.push_back(std::move(message));
+  }
+  std::optional<AgentOrder> Next(Deadline) override {
+    if (on_poll) on_poll();
+    if (orders.empty()) return std::nullopt;
+    AgentOrder order = orders.front();
+    orders.pop_front();
+    return order;
+  }
+  Duration AwayFor() const override { return away; }
+
+  template <typename T>
+  std::vector<T> Sent() const {
+    std::vector<T> all;
+    for (const AgentMessage& m : sent) {
+      if (const T* t = std::get_if<T>(&m)) all.push_back(*t);
+    }
+    return all;
+  }
+
+  std::deque<AgentOrder> orders;
+  std::vector<AgentMessage> sent;
+  std::function<void(const AgentMessage&)> on_send;
+  std::function<void()> on_poll;
+  Duration away{};
+};
+
+class FakeView : public AgentView {
+ public:
+  void Line(const Task& task, OutputStream stream, std::string_view line) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lines_.push_back(task.ToString() + "|" + std::string(line));
+  }
+  void ShowProgress(const Progress& p) override { steps.push_back(p.step); }
+  void Say(const std::string& text) override { said.push_back(text); }
+  std::vector<std::string> lines() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lines_;
+  }
+  bool Has(const std::string& line) {
+    const auto all = lines();
+    return std::find(all.begin(), all.end(), line) != all.end();
+  }
+
+  std::vector<Step> steps;
+  std::vector<std::string> said;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+class AgentTest : public testing::Test {
+ protected:
+  AgentTest() {
+    BecomeSubreaper();
+    options_.context.inherited = {{"PATH", "/usr/bin:/bin"}};
+    options_.context.coordinator = "127.0.0.1:29700";
+    options_.context.job_directory = temp_.path();
+    options_.grace = seconds(5);
+  }
+  ~AgentTest() override { EXPECT_TRUE(KillAllChildren(After(RealClock(), seconds(5)))); }
+
+  void Script(const std::string& script) { options_.program = {"sh", "-c", script}; }
+  Spawn Worker(int index) {
+    Spawn spawn;
+    spawn.task = {"worker", index};
+    spawn.incarnation = 100 + index;
+    spawn.cluster.jobs["worker"] = {"127.0.0.1:29710", "127.0.0.1:29711"};
+    return spawn;
+  }
+  // Ends the job when `count` processes have exited.
+  void EndAfter(size_t count, int code) {
+    link_.on_send = [this, count, code](const AgentMessage& message) {
+      if (std::holds_alternative<Exited>(message) && ++exits_ == count) {
+        link_.orders.push_back(JobEnded{code, code == 0 ? "" : "a worker failed"});
+      }
+    };
+  }
+  AgentResult Run() {
+    Agent agent(options_, &view_);
+    const TimePoint start = RealClock().Now();
+    AgentResult result = agent.Run(link_);
+    took_ = RealClock().Now() - start;
+    return result;
+  }
+  // Runs `action` once, in the agent's loop, when the line has come.
+  void Once(const std::string& line, std::function<void()> action) {
+    link_.on_poll = [this, line, action, done = false]() mutable {
+      if (done || !view_.Has(line)) return;
+      done = true;
+      action();
+    };
+  }
+
+  TempDirectory temp_;
+  AgentOptions options_;
+  FakeLink link_;
+  FakeView view_;
+  size_t exits_ = 0;
+  Duration took_{};
+};
+
+TEST_F(AgentTest, RunsWhatItIsToldShowsAndReportsIt) {
+  Script("echo $TF_CONFIG; echo $EVERSTEP_INCARNATION >&2");
+  link_.orders = {Worker(0), Worker(1), Progress{7, 2, {}}, Notice{"hello"}};
+  EndAfter(2, 0);
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(result.from_coordinator);
+  EXPECT_THAT(result.failures, IsEmpty());
+  EXPECT_THAT(view_.lines(), Contains("worker:0|100"));
+  EXPECT_THAT(view_.lines(), Contains(HasSubstr(R"("task":{"type":"worker","index":1})")));
+  EXPECT_THAT(view_.steps, ElementsAre(7));
+  EXPECT_THAT(view_.said, ElementsAre("hello"));
+  const auto exits = link_.Sent<Exited>();
+  ASSERT_EQ(exits.size(), 2u);
+  EXPECT_EQ(exits[0].wait_status, 0);
+  EXPECT_THAT(*ReadWholeFile(RealFileSystem(), temp_.File("logs/worker_1/101.log")),
+              HasSubstr("101\n"));
+}
+
+TEST_F(AgentTest, AFailureIsReportedWithItsLastLinesAndLog) {
+  Script("echo 'disk on fire' >&2; exit 3");
+  link_.orders = {Worker(1)};
+  EndAfter(1, 3);
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 3);
+  ASSERT_EQ(result.failures.size(), 1u);
+  EXPECT_EQ(result.failures[0].task, (Task{"worker", 1}));
+  EXPECT_EQ(result.failures[0].tail, "disk on fire\n");
+  EXPECT_EQ(result.failures[0].log_path, temp_.File("logs/worker_1/101.log"));
+  EXPECT_EQ(ExitCodeOfWaitStatus(link_.Sent<Exited>()[0].wait_status), 3);
+  EXPECT_EQ(link_.Sent<Exited>()[0].tail, "disk on fire\n");
+}
+
+TEST_F(AgentTest, WhatCannotBeRunIsReportedAsExited) {
+  options_.program = {"/no/such/program"};
+  link_.orders = {Worker(0)};
+  EndAfter(1, 127);
+  const AgentResult result = Run();
+  ASSERT_EQ(link_.Sent<Exited>().size(), 1u);
+  EXPECT_EQ(ExitCodeOfWaitStatus(link_.Sent<Exited>()[0].wait_status), 127);
+  EXPECT_THAT(link_.Sent<Exited>()[0].tail, HasSubstr("/no/such/program"));
+  ASSERT_EQ(result.failures.size(), 1u);
+}
+
+TEST_F(AgentTest, KillAsksFirstAndTheProcessMayFinish) {
+  Script("trap 'echo bye; exit 143' TERM; echo up; while :; do sleep 0.01; done");
+  link_.orders = {Worker(0)};
+  EndAfter(1, 0);
+  Once("worker:0|up", [&] { link_.orders.push_back(Kill{100, seconds(10)}); });
+  const AgentResult result = Run();
+  EXPECT_THAT(view_.lines(), Contains("worker:0|bye"));
+  EXPECT_EQ(ExitCodeOfWaitStatus(link_.Sent<Exited>()[0].wait_status), 143);
+  EXPECT_THAT(result.failures, IsEmpty()) << "it was told to leave";
+  EXPECT_LT(took_, seconds(5));
+}
+
+TEST_F(AgentTest, KillInsistsAfterTheGrace) {
+  Script("trap '' TERM; echo up; while :; do sleep 0.01; done");
+  link_.orders = {Worker(0)};
+  EndAfter(1, 0);
+  Once("worker:0|up", [&] { link_.orders.push_back(Kill{100, milliseconds(200)}); });
+  Run();
+  EXPECT_EQ(ExitCodeOfWaitStatus(link_.Sent<Exited>()[0].wait_status), 137);
+  EXPECT_LT(took_, seconds(5));
+}
+
+TEST_F(AgentTest, AStoppedProcessHearsThatItMustLeave) {
+  Script("trap 'echo bye; exit 0' TERM; echo up; kill -STOP $$; sleep 1000");
+  link_.orders = {Worker(0)};
+  EndAfter(1, 0);
+  Once("worker:0|up", [&] { link_.orders.push_back(Kill{100, seconds(10)}); });
+  Run();
+  EXPECT_THAT(view_.lines(), Contains("worker:0|bye"));
+}
+
+TEST_F(AgentTest, TheRestOfAProcessGroupGoesWithItsLeader) {
+  Script("sleep 1000 & echo $! ready; exit 0");
+  link_.orders = {Worker(0)};
+  EndAfter(1, 0);
+  Run();
+  const std::string line = view_.lines().at(0);
+  int pid = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(line.substr(9, line.find(' ') - 9), &pid)) << line;
+  EXPECT_TRUE(KillAllChildren(After(RealClock(), seconds(1))));
+  EXPECT_NE(kill(pid, 0), 0);
+}
+
+TEST_F(AgentTest, TheEndOfTheJobEndsWhatStillRuns) {
+  Script("echo up; exec sleep 1000");
+  link_.orders = {Worker(0)};
+  Once("worker:0|up", [&] { link_.orders.push_back(JobEnded{65, "bad data"}); });
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 65);
+  EXPECT_EQ(result.reason, "bad data");
+  EXPECT_EQ(link_.Sent<Exited>().size(), 1u);
+}
+
+TEST_F(AgentTest, AnUnreachableCoordinatorIsGivenUpAndTheProcessesLeave) {
+  Script("trap 'echo bye; exit 143' TERM; echo up; while :; do sleep 0.01; done");
+  options_.away_limit = seconds(30);
+  link_.orders = {Worker(0)};
+  Once("worker:0|up", [&] { link_.away = seconds(31); });
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 75);
+  EXPECT_THAT(result.reason, HasSubstr("127.0.0.1:29700"));
+  EXPECT_THAT(view_.lines(), Contains("worker:0|bye"));
+}
+
+TEST_F(AgentTest, ACoordinatorThatDiesEndsTheJob) {
+  SpawnOptions coordinator;
+  coordinator.argv = {"sh", "-c", "exec sleep 1000"};
+  coordinator.environment = {{"PATH", "/bin"}};
+  absl::StatusOr<Process> process = Process::Spawn(coordinator);
+  ASSERT_TRUE(process.ok());
+  options_.coordinator = &*process;
+  Script("echo up; exec sleep 1000");
+  link_.orders = {Worker(0)};
+  Once("worker:0|up", [&] { process->Signal(SIGKILL); });
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 75);
+  EXPECT_EQ(result.reason, "the coordinator killed by SIGKILL");
+}
+
+class AgentSignalTest : public AgentTest {
+ protected:
+  AgentSignalTest() {
+    sigprocmask(SIG_BLOCK, nullptr, &before_);
+    signals_.emplace(std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGCHLD});
+    options_.signals = &*signals_;
+    Script("trap '' TERM; echo up; while :; do sleep 0.01; done");
+    link_.orders = {Worker(0)};
+  }
+  ~AgentSignalTest() override { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  sigset_t before_;
+  std::optional<SignalQueue> signals_;
+};
+
+TEST_F(AgentSignalTest, AskTheCoordinatorToStopTheJob) {
+  link_.on_send = [&](const AgentMessage& m) {
+    if (std::holds_alternative<StopRequest>(m)) link_.orders.push_back(JobEnded{143, "SIGINT"});
+  };
+  Once("worker:0|up", [] { raise(SIGINT); });
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 143);
+  EXPECT_THAT(link_.Sent<StopRequest>(), testing::SizeIs(1));
+  EXPECT_EQ(link_.Sent<StopRequest>()[0].reason, "SIGINT");
+}
+
+TEST_F(AgentSignalTest, HeardTwiceAtOnceIsOneWish) {
+  options_.grace = milliseconds(300);
+  options_.stop_margin = milliseconds(200);
+  options_.second_signal_after = seconds(2);
+  Once("worker:0|up", [] {
+    raise(SIGINT);
+    raise(SIGTERM);
+  });
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 143);
+  EXPECT_THAT(result.reason, HasSubstr("did not end the job in time"));
+  EXPECT_GE(took_, milliseconds(500));
+  EXPECT_THAT(link_.Sent<StopRequest>(), testing::SizeIs(1));
+}
+
+TEST_F(AgentSignalTest, TheSecondOneEndsAllAtOnce) {
+  options_.second_signal_after = milliseconds(100);
+  std::optional<TimePoint> first;
+  bool second = false;
+  link_.on_poll = [&] {
+    if (!first.has_value() && view_.Has("worker:0|up")) {
+      raise(SIGTERM);
+      first = RealClock().Now();
+    } else if (first.has_value() && !second && RealClock().Now() - *first > milliseconds(200)) {
+      second = true;
+      raise(SIGTERM);
+    }
+  };
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 143);
+  EXPECT_EQ(result.reason, "SIGTERM twice");
+  EXPECT_LT(took_, seconds(4));
+}
+
+TEST_F(AgentSignalTest, WithoutACoordinatorTheAgentStopsItsProcessesItself) {
+  options_.grace = milliseconds(200);
+  link_.away = seconds(1);
+  Once("worker:0|up", [] { raise(SIGTERM); });
+  EXPECT_EQ(Run().code, 143);
+  EXPECT_LT(took_, seconds(4));
+}
+
+TEST_F(AgentSignalTest, AnAgentWhoseParentIsGoneLeavesSoon) {
+  options_.parent = 1 << 30;  // nobody
+  options_.orphan_grace = milliseconds(200);
+  Once("worker:0|up", [] { raise(SIGTERM); });
+  EXPECT_EQ(Run().code, 143);
+  EXPECT_LT(took_, seconds(4));
+}
+
+TEST(Guardian, PassesTheCodeAndTheSignalsOn) {
+  EXPECT_EQ(RunGuarded([](const GuardedProcess&) { return 42; }), 42);
+  EXPECT_EQ(RunGuarded([](const GuardedProcess& self) {
+              kill(self.guardian, SIGTERM);
+              const Deadline deadline = After(RealClock(), seconds(5));
+              while (RealClock().Now() < deadline) {
+                if (self.signals->Next() == SIGTERM) return 5;
+              }
+              return 6;
+            }),
+            5);
+}
+
+TEST(Guardian, KillsWhatAKilledAgentLeaves) {
+  const TimePoint start = RealClock().Now();
+  const int code = RunGuarded(
+      [](const GuardedProcess&) {
+        SpawnOptions options;
+        options.argv = {"setsid", "sh", "-c", "trap '' TERM; while :; do sleep 0.01; done"};
+        options.environment = {{"PATH", "/usr/bin:/bin"}};
+        absl::StatusOr<Process> process = Process::Spawn(options);
+        raise(SIGKILL);
+        return 0;
+      },
+      milliseconds(200));
+  EXPECT_EQ(code, 137);
+  EXPECT_FALSE(HasChildren());
+  EXPECT_LT(RealClock().Now() - start, seconds(4));
+}
+
+}  // namespace
+}  // namespace everstep

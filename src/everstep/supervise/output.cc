@@ -1,0 +1,227 @@
+// supervise: the output pump.
+#include "everstep/supervise/output.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "everstep/base/status.h"
+#include "everstep/env/pipe.h"
+#include "everstep/env/poll.h"
+
+namespace everstep {
+namespace {
+
+constexpr size_t kBuffer = 64 * 1024;
+constexpr size_t kTailLines = 20;
+constexpr size_t kTailLineBytes = 1000;
+// What one that has ended may still have in its pipes, which hold less; a stray process that goes
+// on writing must not hold up the news of its end.
+constexpr size_t kLastBytes = 4 << 20;
+
+}  // namespace
+
+void LineSplitter::Feed(std::string_view bytes, const std::function<void(std::string_view)>& line) {
+  while (!bytes.empty()) {
+    const size_t end = bytes.find('\n');
+    const std::string_view part = bytes.substr(0, end);
+    const size_t room = kMaxLine - rest_.size();
+    if (part.size() > room) {
+      rest_.append(part.substr(0, room));
+      bytes.remove_prefix(room);
+      Finish(line);
+      continue;
+    }
+    if (end == std::string_view::npos) {
+      rest_.append(part);
+      return;
+    }
+    if (rest_.empty()) {
+      line(part);
+    } else {
+      rest_.append(part);
+      Finish(line);
+    }
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+void LineSplitter::Finish(const std::function<void(std::string_view)>& line) {
+  if (rest_.empty()) return;
+  line(rest_);
+  rest_.clear();
+}
+
+struct OutputPump::Child {
+  Task task;
+  std::string log_path;
+  // The pump's thread:
+  UniqueFd pipes[2];  // out, err
+  LineSplitter lines[2];
+  std::unique_ptr<WritableFile> log;
+  bool log_failed = false;
+  // Under the pump's mutex:
+  bool finish = false;
+  bool closed = false;
+  std::deque<std::string> tail;
+};
+
+OutputPump::OutputPump(FileSystem& fs, LineSink sink)
+    : fs_(fs), sink_(std::move(sink)), buffer_(kBuffer) {
+  absl::StatusOr<UniqueFd> wake = MakeEventFd();
+  if (wake.ok()) wake_ = *std::move(wake);
+  thread_ = std::thread([this] { Run(); });
+}
+
+OutputPump::~OutputPump() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  SignalEventFd(wake_.get());
+  thread_.join();
+}
+
+void OutputPump::Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err,
+                     std::string log) {
+  auto child = std::make_shared<Child>();
+  child->task = task;
+  child->log_path = std::move(log);
+  SetNonBlocking(out.get());
+  SetNonBlocking(err.get());
+  child->pipes[0] = std::move(out);
+  child->pipes[1] = std::move(err);
+  known_[incarnation] = child;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    added_.push_back(std::move(child));
+    ++open_;
+  }
+  SignalEventFd(wake_.get());
+}
+
+std::string OutputPump::Finish(Incarnation incarnation, Duration patience) {
+  const auto it = known_.find(incarnation);
+  if (it == known_.end()) return "";
+  const std::shared_ptr<Child> child = it->second;
+  known_.erase(it);
+  std::unique_lock<std::mutex> lock(mutex_);
+  child->finish = true;
+  SignalEventFd(wake_.get());
+  done_.wait_for(lock, patience, [&] { return child->closed; });
+  std::string tail;
+  for (const std::string& line : child->tail) absl::StrAppend(&tail, line, "\n");
+  return tail;
+}
+
+bool OutputPump::Flush(Duration patience) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return done_.wait_for(lock, patience, [&] { return open_ == 0; });
+}
+
+void OutputPump::TakeOrders() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& child : added_) children_.push_back(std::move(child));
+  added_.clear();
+}
+
+void OutputPump::Run() {
+  std::vector<PollItem> items;
+  while (true) {
+    TakeOrders();
+    std::vector<std::shared_ptr<Child>> ended;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (stop_) return;
+      for (const auto& child : children_) {
+        if (child->finish) ended.push_back(child);
+      }
+    }
+    for (const auto& child : ended) Close(*child);
+    children_.erase(std::remove_if(children_.begin(), children_.end(),
+                                   [&](const std::shared_ptr<Child>& child) {
+                                     return std::find(ended.begin(), ended.end(), child) !=
+                                            ended.end();
+                                   }),
+                    children_.end());
+    items.clear();
+    items.push_back({wake_.get(), true});
+    for (const auto& child : children_) {
+      for (const UniqueFd& pipe : child->pipes) items.push_back({pipe.get(), true});
+    }
+    (void)Poll(absl::MakeSpan(items), std::chrono::hours(1));
+    if (items[0].readable) DrainEventFd(wake_.get());
+    for (size_t i = 0; i < children_.size(); ++i) {
+      for (int which : {0, 1}) {
+        // One buffer from each, so that a chatty one does not silence the others.
+        if (items[1 + 2 * i + which].readable) ReadFrom(*children_[i], which, kBuffer);
+      }
+    }
+  }
+}
+
+bool OutputPump::ReadFrom(Child& child, int which, size_t most) {
+  UniqueFd& pipe = child.pipes[which];
+  if (!pipe.valid()) return false;
+  const ptrdiff_t n = ReadSome(pipe.get(), buffer_.data(), std::min(most, buffer_.size()));
+  if (n == 0) pipe.Reset();
+  if (n <= 0) return false;
+  const std::string_view bytes(buffer_.data(), n);
+  if (child.log == nullptr && !child.log_failed && !child.log_path.empty()) {
+    const std::string directory = child.log_path.substr(0, child.log_path.rfind('/'));
+    absl::Status status = fs_.CreateDirectories(directory);
+    if (status.ok()) {
+      auto log = fs_.OpenForWriting(child.log_path, FileSystem::Create::kAppend);
+      status = log.status();
+      if (log.ok()) child.log = *std::move(log);
+    }
+    if (!status.ok()) {
+      child.log_failed = true;
+      Show(child, OutputStream::kErr, absl::StrCat("[no log: ", status.message(), "]"));
+    }
+  }
+  if (child.log != nullptr) {
+    const absl::Status status = child.log->Append(bytes);
+    if (!status.ok()) {
+      child.log.reset();
+      child.log_failed = true;
+      Show(child, OutputStream::kErr, absl::StrCat("[log ends here: ", status.message(), "]"));
+    }
+  }
+  const OutputStream stream = which == 0 ? OutputStream::kOut : OutputStream::kErr;
+  child.lines[which].Feed(bytes, [&](std::string_view line) { Show(child, stream, line); });
+  return true;
+}
+
+void OutputPump::Show(Child& child, OutputStream stream, std::string_view line) {
+  // Of a line that was drawn over and over, as progress bars are, the last form.
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  if (const size_t drawn = line.rfind('\r'); drawn != std::string_view::npos) {
+    line.remove_prefix(drawn + 1);
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    child.tail.emplace_back(line.substr(0, kTailLineBytes));
+    if (child.tail.size() > kTailLines) child.tail.pop_front();
+  }
+  sink_(child.task, stream, line);
+}
+
+void OutputPump::Close(Child& child) {
+  for (int which : {0, 1}) {
+    for (size_t bytes = 0; bytes < kLastBytes && ReadFrom(child, which, kBuffer);) {
+      bytes += kBuffer;
+    }
+    child.lines[which].Finish([&](std::string_view line) {
+      Show(child, which == 0 ? OutputStream::kOut : OutputStream::kErr, line);
+    });
+    child.pipes[which].Reset();
+  }
+  if (child.log != nullptr) (void)child.log->Close();
+  child.log.reset();
+  std::lock_guard<std::mutex> lock(mutex_);
+  child.closed = true;
+  --open_;
+  done_.notify_all();
+}
+
+}  // namespace everstep
