@@ -1,5 +1,6 @@
 # everstep_room(NAME SOURCES ...): the library ev_NAME, linked with exactly what rooms.toml declares.
-# everstep_test(NAME SOURCES ... [ROOMS ...] [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry.
+# everstep_test(NAME SOURCES ... [ROOMS ...] [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry
+# with the labels "unit" and its room.
 
 set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
              ${CMAKE_SOURCE_DIR}/rooms.toml)
@@ -54,5 +55,6 @@ function(everstep_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
+  get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${room};${ARG_LABELS}")
 endfunction()

@@ -24,7 +24,7 @@ if [ "${1:-}" != --quick ]; then
   ASAN_OPTIONS=detect_leaks=1 ctest --test-dir build-asan --output-on-failure -j "$jobs" -L unit
   build build-tsan -DEVERSTEP_TORCH=OFF -DEVERSTEP_SANITIZE=thread
   TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
-    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -R '^(collective|membership|wire)'
+    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -L '^(collective|membership|wire|engine|data)$'
 fi
 
 build build

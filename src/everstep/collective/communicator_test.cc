@@ -273,6 +273,36 @@ TEST_P(Rules, TwoHundredRoundsWithDelays) {
   });
 }
 
+TEST(SlowMember, ThatDoesNotReadForLongKeepsItsLinks) {
+  // Far more than sockets hold; the slow member computes for several times `lost_after`.
+  const ArenaShape shape = {{6 << 20}, 4};
+  const JobSecret secret = JobSecret::Generate();
+  View view = ViewOf({"a", "b"}, 2);
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  for (int r : {0, 1}) {
+    EndpointOptions options;
+    options.incarnation = view.members[r].incarnation;
+    options.first_port = options.last_port = 0;
+    options.lost_after = milliseconds(200);
+    endpoints.push_back(Endpoint::Make(secret, options).value());
+    ASSERT_TRUE(endpoints[r]->Prepare(shape).ok());
+    view.members[r].data_address = endpoints[r]->data_address();
+  }
+  OnThreads(2, [&](int r) {
+    auto c = endpoints[r]->Connect(view, view.members[r].incarnation, Soon());
+    ASSERT_TRUE(c.ok()) << c.status();
+    if (r == 1) SleepFor(milliseconds(1500));
+    for (float& x : (*c)->partial(0)) x = 1.0f;
+    const std::vector<Part> parts = {{{r, r + 1}, (*c)->partial(0)}};
+    const auto ticket = (*c)->Reduce(0, 0, parts, Soon());
+    ASSERT_TRUE(ticket.ok()) << ticket.status();
+    const absl::Status waited = (*c)->Wait(*ticket, Soon());
+    ASSERT_TRUE(waited.ok()) << waited;
+    for (float x : (*c)->result()) ASSERT_EQ(x, 2.0f);
+    ASSERT_TRUE((*c)->Conclude(0, {}, Soon()).ok());
+  });
+}
+
 int Entries(const char* directory) {
   int n = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

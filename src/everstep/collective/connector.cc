@@ -38,7 +38,11 @@ absl::StatusOr<CommunicatorParts> Connector::Run() {
 }
 
 absl::Status Connector::CheckGoOn(int peer) const {
-  if (context_.abandoned()) {
+  PollItem cancel;
+  cancel.fd = context_.cancel_fd;
+  cancel.read = true;
+  EV_RETURN_IF_ERROR(Poll(absl::MakeSpan(&cancel, 1), Duration::zero()));
+  if (cancel.readable) {
     return absl::AbortedError(absl::StrCat("view ", view_.id.ToString(), " was given up"));
   }
   if (RealClock().Now() < deadline_) return absl::OkStatus();
@@ -56,8 +60,8 @@ absl::StatusOr<UniqueFd> Connector::DialOnce(int peer, bool by_unix) {
     return DialAbstract(UnixNameOf(context_.secret, view_.members[peer].incarnation), soon);
   }
   EV_ASSIGN_OR_RETURN(const HostPort address, HostPort::Parse(view_.members[peer].data_address));
-  EV_ASSIGN_OR_RETURN(UniqueFd socket, DialTcp(address, soon));
-  EV_RETURN_IF_ERROR(TuneTcp(socket.get(), context_.lost_after));
+  EV_ASSIGN_OR_RETURN(UniqueFd socket, DialTcp(address, soon, context_.cancel_fd));
+  EV_RETURN_IF_ERROR(TuneTcp(socket.get()));
   return socket;
 }
 
@@ -87,19 +91,8 @@ absl::Status Connector::Dial(int peer) {
       continue;
     }
     PeerLink link;
-    last = IntroduceAsDialer(
-        socket->get(), context_.secret, ClaimTo(peer),
-        [&](int fd) -> absl::Status {
-          PollItem item;
-          item.fd = fd;
-          item.read = true;
-          while (!item.readable) {
-            EV_RETURN_IF_ERROR(CheckGoOn(peer));
-            EV_RETURN_IF_ERROR(Poll(absl::MakeSpan(&item, 1), kLook));
-          }
-          return absl::OkStatus();
-        },
-        context_.step_limit);
+    last = IntroduceAsDialer(socket->get(), context_.secret, ClaimTo(peer), context_.step_limit,
+                             deadline_, context_.cancel_fd);
     if (absl::IsFailedPrecondition(last)) {
       return PeerFailure(absl::StatusCode::kUnavailable, view_, peer, std::string(last.message()));
     }
@@ -149,8 +142,8 @@ absl::StatusOr<bool> Connector::Welcome(Arrival& arrival) {
   const Deadline soon = std::min(deadline_, After(RealClock(), context_.step_limit));
   const AnswerBytes answer = EncodeAnswer(context_.secret, arrival.nonces, arrival.claim_bytes,
                                           /*welcome=*/true, view_.id);
-  if (!SendAll(arrival.socket.get(), answer, soon).ok()) return false;
-  if (!arrival.is_unix && !TuneTcp(arrival.socket.get(), context_.lost_after).ok()) return false;
+  if (!SendAll(arrival.socket.get(), answer, soon, context_.cancel_fd).ok()) return false;
+  if (!arrival.is_unix && !TuneTcp(arrival.socket.get()).ok()) return false;
   PeerLink link;
   const absl::Status introduced = Introduce(peer, arrival.socket.get(), arrival.is_unix, link);
   if (absl::IsInvalidArgument(introduced)) return introduced;
@@ -180,12 +173,12 @@ absl::Status Connector::Introduce(int peer, int socket, bool is_unix, PeerLink& 
     if (mine.shares) context_.exposing(view_.members[peer].incarnation, link.pid_fd.get());
     const int own_fds[kIntroductionFds] = {mine.shares ? context_.arena->fd() : wake,
                                            mine.shares ? cells_.fd.get() : wake, wake};
-    EV_RETURN_IF_ERROR(SendWithFds(socket, bytes, own_fds, soon));
-    EV_ASSIGN_OR_RETURN(
-        fds, ReceiveWithFds(socket, absl::MakeSpan(theirs_bytes), kIntroductionFds, soon));
+    EV_RETURN_IF_ERROR(SendWithFds(socket, bytes, own_fds, soon, context_.cancel_fd));
+    EV_ASSIGN_OR_RETURN(fds, ReceiveWithFds(socket, absl::MakeSpan(theirs_bytes), kIntroductionFds,
+                                            soon, context_.cancel_fd));
   } else {
-    EV_RETURN_IF_ERROR(SendAll(socket, bytes, soon));
-    EV_RETURN_IF_ERROR(ReceiveAll(socket, absl::MakeSpan(theirs_bytes), soon));
+    EV_RETURN_IF_ERROR(SendAll(socket, bytes, soon, context_.cancel_fd));
+    EV_RETURN_IF_ERROR(ReceiveAll(socket, absl::MakeSpan(theirs_bytes), soon, context_.cancel_fd));
   }
   const Introduction theirs = DecodeIntroduction(theirs_bytes);
   if (theirs.fingerprint != mine.fingerprint || theirs.memory_bytes != mine.memory_bytes) {
@@ -221,21 +214,17 @@ absl::Status Connector::ExchangeShares() {
   for (int peer = 0; peer < members; ++peer) {
     if (peer == rank_) continue;
     const Deadline soon = std::min(deadline_, After(RealClock(), context_.step_limit));
-    const absl::Status sent = SendAll(parts_.links[peer].socket.get(), mask, soon);
+    const absl::Status sent =
+        SendAll(parts_.links[peer].socket.get(), mask, soon, context_.cancel_fd);
     if (!sent.ok()) return broken(peer, sent);
   }
   for (int peer = 0; peer < members; ++peer) {
     if (peer == rank_) continue;
-    PollItem item;
-    item.fd = parts_.links[peer].socket.get();
-    item.read = true;
-    while (!item.readable) {  // it may still wait for others
-      EV_RETURN_IF_ERROR(CheckGoOn(peer));
-      EV_RETURN_IF_ERROR(Poll(absl::MakeSpan(&item, 1), kLook));
-    }
+    // The peer may still wait for others: this has until the deadline.
     std::array<std::byte, kMaskBytes> theirs;
-    const Deadline soon = std::min(deadline_, After(RealClock(), context_.step_limit));
-    const absl::Status got = ReceiveAll(item.fd, absl::MakeSpan(theirs), soon);
+    const absl::Status got = ReceiveAll(parts_.links[peer].socket.get(), absl::MakeSpan(theirs),
+                                        deadline_, context_.cancel_fd);
+    EV_RETURN_IF_ERROR(CheckGoOn(peer));
     if (!got.ok()) return broken(peer, got);
     for (int other = 0; other < members; ++other) {
       parts_.shares[peer][other] =

@@ -29,8 +29,7 @@ class Connector {
     Acceptor& acceptor;
     std::shared_ptr<Arena> arena;
     Duration step_limit;  // of one message of a handshake
-    Duration lost_after;  // see TuneTcp
-    std::function<bool()> abandoned;
+    int cancel_fd;        // readable once the view is given up
     // Called before a process gets this one's memory; `pid_fd` is the caller's.
     std::function<void(Incarnation, int pid_fd)> exposing;
   };
@@ -42,7 +41,7 @@ class Connector {
   absl::StatusOr<CommunicatorParts> Run();
 
  private:
-  absl::Status CheckGoOn(int peer) const;  // kDeadlineExceeded or kAborted when not
+  absl::Status CheckGoOn(int peer) const;  // else kDeadlineExceeded or kAborted
   absl::Status Dial(int peer);
   absl::StatusOr<UniqueFd> DialOnce(int peer, bool by_unix);
   absl::Status AwaitDialers();

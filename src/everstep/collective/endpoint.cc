@@ -7,6 +7,7 @@
 #include "everstep/base/status.h"
 #include "everstep/collective/connector.h"
 #include "everstep/env/clock.h"
+#include "everstep/env/poll.h"
 #include "everstep/env/socket.h"
 
 namespace everstep {
@@ -26,6 +27,7 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Make(const JobSecret& secret
   const std::string& host =
       options.advertised_host.empty() ? options.listen_host : options.advertised_host;
   endpoint->address_ = HostPort{host, port}.ToString();
+  EV_ASSIGN_OR_RETURN(endpoint->cancel_, MakeEventFd());
   EV_ASSIGN_OR_RETURN(UniqueFd local, ListenAbstract(UnixNameOf(secret, options.incarnation)));
   EV_ASSIGN_OR_RETURN(endpoint->acceptor_, Acceptor::Start(std::move(tcp), std::move(local), secret,
                                                            options.incarnation, options.acceptor));
@@ -88,16 +90,19 @@ absl::StatusOr<std::unique_ptr<Communicator>> Endpoint::Connect(const View& view
     EV_ASSIGN_OR_RETURN(arena_, Arena::Create(layout_));
   }
   acceptor_->RaiseFloor(view.id);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    connecting_ = view.id;
+    DrainEventFd(cancel_.get());
+    if (!(abandoned_ < view.id)) SignalEventFd(cancel_.get());
+  }
   Connector connector(
-      {secret_, *acceptor_, arena_, options_.step_limit, options_.lost_after,
-       [this, id = view.id] {
-         const std::lock_guard<std::mutex> lock(mutex_);
-         return !(abandoned_ < id);
-       },
+      {secret_, *acceptor_, arena_, options_.step_limit, cancel_.get(),
        [this](Incarnation incarnation, int pid_fd) { exposures_->Remember(incarnation, pid_fd); }},
       view, view.RankOf(self), deadline);
   absl::StatusOr<CommunicatorParts> parts = connector.Run();
   if (!parts.ok()) return parts.status();
+  parts->lost_after = options_.lost_after;
   parts->on_end = [exposures = exposures_, view](const std::vector<int>& departed) {
     for (int rank : departed) exposures->Forget(view.members[rank].incarnation);
   };
@@ -107,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Endpoint::Connect(const View& view
 void Endpoint::Abandon(const ViewId& view) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   abandoned_ = std::max(abandoned_, view);
+  if (!(abandoned_ < connecting_)) SignalEventFd(cancel_.get());
 }
 
 }  // namespace everstep

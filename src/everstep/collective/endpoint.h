@@ -13,6 +13,7 @@
 #include "everstep/collective/arena.h"
 #include "everstep/collective/communicator.h"
 #include "everstep/collective/exposures.h"
+#include "everstep/env/fd.h"
 #include "everstep/trust/secret.h"
 
 namespace everstep {
@@ -25,7 +26,7 @@ struct EndpointOptions {
   int first_port = 29710;                 // then the first free one of these
   int last_port = 29799;
   Duration step_limit = std::chrono::seconds(5);  // of one message of a handshake
-  Duration lost_after = std::chrono::seconds(2);  // a vanished host breaks its links within this
+  Duration lost_after = std::chrono::seconds(2);  // nothing acknowledged: the host is gone
   AcceptorOptions acceptor;
 };
 
@@ -59,8 +60,10 @@ class Endpoint : public CommunicatorFactory {
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<Acceptor> acceptor_;
   std::shared_ptr<Exposures> exposures_ = std::make_shared<Exposures>();  // communicators' too
+  UniqueFd cancel_;  // readable while the view being connected to is given up
   std::mutex mutex_;
-  ViewId abandoned_;
+  ViewId abandoned_;   // and all before it
+  ViewId connecting_;  // the newest one
 };
 
 }  // namespace everstep

@@ -224,6 +224,25 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Doors, ::testing::Values(false, true),
                            return info.param ? "Unix" : "Tcp";
                          });
 
+TEST(Endpoint, AbandonEndsAConnectToAProcessThatIsStopped) {
+  // Its kernel takes the connection; nobody ever answers.
+  const UniqueFd stopped = ListenTcp({"127.0.0.1", 0}).value();
+  EndpointWorld world(ViewOf({"a", "b"}, 2), kShape);
+  world.view().members[0].data_address =
+      HostPort{"127.0.0.1", PortOf(stopped.get()).value()}.ToString();
+  TimePoint abandoned;
+  std::thread other([&] {
+    SleepFor(milliseconds(100));
+    abandoned = RealClock().Now();
+    world.endpoint(1).Abandon(world.view().id);
+  });
+  const auto c = world.endpoint(1).Connect(world.view(), 1001, Soon());
+  const Duration took = RealClock().Now() - abandoned;
+  other.join();
+  EXPECT_EQ(c.status().code(), absl::StatusCode::kAborted) << c.status();
+  EXPECT_LT(ToMilliseconds(took), 100);
+}
+
 TEST(Endpoint, ViewsThatDoNotFitAreRefused) {
   EndpointWorld world(ViewOf({"a"}, 1), kShape);
   const auto code = [&](const View& view, Incarnation self) {

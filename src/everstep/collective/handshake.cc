@@ -119,22 +119,21 @@ Introduction DecodeIntroduction(const IntroductionBytes& bytes) {
 }
 
 absl::Status IntroduceAsDialer(int socket, const JobSecret& secret, const Claim& claim,
-                               const std::function<absl::Status(int)>& wait_readable,
-                               Duration step_limit) {
-  const auto soon = [&] { return After(RealClock(), step_limit); };
+                               Duration step_limit, Deadline deadline, int cancel_fd) {
+  const auto soon = [&] { return std::min(deadline, After(RealClock(), step_limit)); };
   Nonces nonces;
   nonces.dialer = MakeNonce();
-  EV_RETURN_IF_ERROR(SendAll(socket, EncodeHello(nonces.dialer), soon()));
+  EV_RETURN_IF_ERROR(SendAll(socket, EncodeHello(nonces.dialer), soon(), cancel_fd));
   HelloBytes challenge;
-  EV_RETURN_IF_ERROR(ReceiveAll(socket, absl::MakeSpan(challenge), soon()));
+  EV_RETURN_IF_ERROR(ReceiveAll(socket, absl::MakeSpan(challenge), soon(), cancel_fd));
   if (!DecodeHello(challenge, nonces.listener)) {
     return absl::UnavailableError("something else listens there");
   }
   const ClaimBytes claim_bytes = EncodeClaim(secret, nonces, claim);
-  EV_RETURN_IF_ERROR(SendAll(socket, claim_bytes, soon()));
-  EV_RETURN_IF_ERROR(wait_readable(socket));
+  EV_RETURN_IF_ERROR(SendAll(socket, claim_bytes, soon(), cancel_fd));
+  EV_RETURN_IF_ERROR(AwaitReadable(socket, deadline, cancel_fd));
   AnswerBytes answer;
-  EV_RETURN_IF_ERROR(ReceiveAll(socket, absl::MakeSpan(answer), soon()));
+  EV_RETURN_IF_ERROR(ReceiveAll(socket, absl::MakeSpan(answer), soon(), cancel_fd));
   ViewId newest;
   switch (DecodeAnswer(secret, nonces, claim_bytes, answer, newest)) {
     case AnswerKind::kWelcome:

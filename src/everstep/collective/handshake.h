@@ -13,9 +13,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -75,11 +72,11 @@ struct Introduction {
 IntroductionBytes EncodeIntroduction(const Introduction& introduction);
 Introduction DecodeIntroduction(const IntroductionBytes& bytes);
 
-// Hello to Answer on a fresh connection. `wait_readable(socket)` returns once bytes or the end have
-// come, or with why to give up; only the wait for the answer is long.
-// kUnavailable: the other end is a stranger, or went; kFailedPrecondition: the view is past.
+// Hello to Answer on a fresh connection. A message has `step_limit`, but for the wait for the
+// answer, which lasts until the listener connects to the view, at most until `deadline`. kAborted
+// once `cancel_fd` is readable. kUnavailable: the other end is a stranger, or went;
+// kFailedPrecondition: the view is past.
 absl::Status IntroduceAsDialer(int socket, const JobSecret& secret, const Claim& claim,
-                               const std::function<absl::Status(int)>& wait_readable,
-                               Duration step_limit);
+                               Duration step_limit, Deadline deadline, int cancel_fd);
 
 }  // namespace everstep

@@ -143,6 +143,19 @@ absl::StatusOr<bool> StreamLink::Receive(FrameSink& sink) {
   return moved;
 }
 
+bool StreamLink::LooksLost(TimePoint now, Duration lost_after) {
+  const InFlight flight = InFlightOf(socket_);
+  // An idle link's last acknowledgement is old by itself: count from the first look at this flight.
+  const bool news =
+      suspected_since_.has_value() && now - flight.since_acknowledgement > *suspected_since_;
+  if (!flight.any) {
+    suspected_since_.reset();
+  } else if (news || !suspected_since_.has_value()) {
+    suspected_since_ = now;
+  }
+  return suspected_since_.has_value() && now - *suspected_since_ > lost_after;
+}
+
 void StreamLink::SendFarewell(const Frame& farewell, const std::string& text) {
   if (sending_) {
     const absl::StatusOr<bool> sent = SendCurrent();

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "everstep/base/clock.h"
 #include "everstep/collective/frame.h"
 
 namespace everstep {
@@ -55,6 +56,10 @@ class StreamLink {
   // stream without one; else the sink's errors.
   absl::StatusOr<bool> Receive(FrameSink& sink);
 
+  // Whether what was sent has not been acknowledged for `lost_after`, seen over several calls: then
+  // the peer's host or the way to it is gone. Call it while waiting for the peer.
+  bool LooksLost(TimePoint now, Duration lost_after);
+
   // Tries to end the stream in order: the rest of a frame begun, then the farewell. Best effort.
   void SendFarewell(const Frame& farewell, const std::string& text);
 
@@ -80,6 +85,7 @@ class StreamLink {
   std::vector<std::byte> small_now_;
   size_t out_ = 0;
   std::optional<size_t> job_now_;  // index in jobs_
+  std::optional<TimePoint> suspected_since_;
 
   // The frame being received.
   FrameHeader in_header_{};

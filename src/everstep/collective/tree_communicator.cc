@@ -346,6 +346,12 @@ void TreeCommunicator::SleepInPoll(Duration slice) {
   const absl::Status polled = Poll(absl::MakeSpan(items), slice);
   if (!polled.ok()) failure_.Set(polled);
   if (items[0].readable) DrainEventFd(parts_.wake.get());
+  const TimePoint now = clock_.Now();
+  for (StreamLink* link : link_pointers_) {
+    if (link == nullptr || !link->LooksLost(now, parts_.lost_after)) continue;
+    failure_.Set(PeerFailure(absl::StatusCode::kUnavailable, parts_.view, link->peer(),
+                             "acknowledges nothing: its host or the network to it is gone"));
+  }
 }
 
 // Publishes whom the caller waits for; fails on the deadline, or where one of them has left.

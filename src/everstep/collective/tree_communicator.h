@@ -43,6 +43,8 @@ struct CommunicatorParts {
   std::shared_ptr<CellPage> cells;
   UniqueFd wake;                // own eventfd
   std::vector<PeerLink> links;  // by rank; the own one is empty
+  // A link to another host is lost when nothing sent is acknowledged for so long.
+  Duration lost_after = std::chrono::seconds(2);
   // Called at the end with the ranks that had said farewell by then; may be empty.
   std::function<void(const std::vector<int>& departed)> on_end;
 };

@@ -42,8 +42,8 @@ bool WorkAhead::FindNext() {
   return Inside(next_);
 }
 
-// Batches of steps gone by would hold their places for ever.
 void WorkAhead::DropBefore(Step step) {
+  oldest_ = step;
   for (auto at = slots_.begin(); at != slots_.end() && at->first.first < step;) {
     at = at->second.made ? slots_.erase(at) : std::next(at);
   }
@@ -57,6 +57,7 @@ void WorkAhead::Expect(StepRange steps, int replica_begin, int replica_end) {
     replica_begin_ = replica_begin;
     replica_end_ = replica_end;
     next_ = {steps.begin, replica_begin};
+    oldest_ = steps.begin;
     for (auto at = slots_.begin(); at != slots_.end();) {
       const bool unwanted = at->second.made && !Inside(at->first);
       at = unwanted ? slots_.erase(at) : std::next(at);
@@ -106,7 +107,7 @@ void WorkAhead::Loop() {
     lock.unlock();
     Result result = make_(key.first, key.second, stopping_);
     lock.lock();
-    if (Inside(key)) {
+    if (Inside(key) && key.first >= oldest_) {
       slot->second = {true, result.status(), result.ok() ? *std::move(result) : nullptr};
     } else {
       slots_.erase(slot);

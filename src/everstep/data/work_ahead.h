@@ -54,6 +54,7 @@ class WorkAhead {
   bool FindNext();
   Key Following(Key key) const;
   bool Inside(Key key) const;
+  // Gives back the places of batches of steps gone by: they would hold them for ever.
   void DropBefore(Step step);
 
   const int depth_;
@@ -67,6 +68,7 @@ class WorkAhead {
   StepRange steps_;
   int replica_begin_ = 0, replica_end_ = 0;
   Key next_{0, 0};
+  Step oldest_ = 0;  // batches of steps before it are not kept
   std::map<Key, Slot> slots_;
   std::vector<std::thread> threads_;
 };

@@ -95,6 +95,19 @@ TEST(WorkAhead, StepsGoneByGiveTheirPlacesBack) {
   EXPECT_EQ(maker.begun().back().first, 52);
 }
 
+TEST(WorkAhead, AStepGoneByWhileItIsBeingMadeGivesItsPlaceBackToo) {
+  Maker maker;
+  maker.Open(false);
+  WorkAhead ahead(1, 1, RealClock(), maker.Function());
+  Cancel cancel;
+  ahead.Expect({0, 100}, 0, 1);
+  maker.WaitForBegun(1);
+  EXPECT_FALSE(ahead.Take(50, 0, cancel, kNever).has_value());
+  maker.Open(true);
+  maker.WaitForBegun(2);
+  EXPECT_EQ(maker.begun().back().first, 51);
+}
+
 TEST(WorkAhead, ErrorsComeOnceAndOnlyForTheirBatch) {
   Maker maker;
   WorkAhead ahead(1, 2, RealClock(), maker.Function());

@@ -56,18 +56,22 @@ absl::StatusOr<AddressList> LookUp(const HostPort& address, int flags) {
   return AddressList(found, &freeaddrinfo);
 }
 
-absl::Status AwaitReady(int socket, bool write, Deadline deadline, std::string_view what) {
-  PollItem item;
-  item.fd = socket;
-  item.read = !write;
-  item.write = write;
+absl::Status AwaitReady(int socket, bool write, Deadline deadline, int cancel_fd,
+                        std::string_view what) {
+  PollItem items[2];
+  items[0].fd = socket;
+  items[0].read = !write;
+  items[0].write = write;
+  items[1].fd = cancel_fd;
+  items[1].read = true;
   while (true) {
     const Duration left = deadline - RealClock().Now();
     if (left <= Duration::zero()) {
       return absl::DeadlineExceededError(absl::StrCat(ToAbsl(what), ": no answer in time"));
     }
-    EV_RETURN_IF_ERROR(Poll(absl::MakeSpan(&item, 1), left));
-    if (item.readable || item.writable) return absl::OkStatus();
+    EV_RETURN_IF_ERROR(Poll(items, left));
+    if (items[1].readable) return absl::AbortedError(absl::StrCat(ToAbsl(what), ": given up"));
+    if (items[0].readable || items[0].writable) return absl::OkStatus();
   }
 }
 
@@ -78,11 +82,11 @@ absl::StatusOr<UniqueFd> NewSocket(int family) {
 }
 
 absl::Status ConnectTo(int socket, const sockaddr* to, socklen_t length, Deadline deadline,
-                       std::string_view what) {
+                       int cancel_fd, std::string_view what) {
   if (::connect(socket, to, length) == 0) return absl::OkStatus();
   // A unix socket whose listener has a full queue says EAGAIN: the caller tries again.
   if (errno != EINPROGRESS) return Failed(what, errno);
-  EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/true, deadline, what));
+  EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/true, deadline, cancel_fd, what));
   int error = 0;
   socklen_t size = sizeof error;
   if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
@@ -214,30 +218,35 @@ absl::StatusOr<int> PortOf(int socket) {
   return absl::InvalidArgumentError("not a TCP socket");
 }
 
-absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline) {
+absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline, int cancel_fd) {
   EV_ASSIGN_OR_RETURN(AddressList list, LookUp(address, 0));
   const std::string what = absl::StrCat("connecting to ", address.ToString());
   absl::Status last = absl::UnavailableError(absl::StrCat(what, ": it has no address"));
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     EV_ASSIGN_OR_RETURN(UniqueFd fd, NewSocket(at->ai_family));
-    last = ConnectTo(fd.get(), at->ai_addr, at->ai_addrlen, deadline, what);
+    last = ConnectTo(fd.get(), at->ai_addr, at->ai_addrlen, deadline, cancel_fd, what);
     if (last.ok()) return fd;
   }
   return last;
 }
 
-absl::Status TuneTcp(int socket, Duration lost_after) {
+absl::Status TuneTcp(int socket) {
   const int on = 1;
-  const int ms = static_cast<int>(std::max<int64_t>(1, lost_after.count() / 1'000'000));
-  const int seconds = std::max(1, ms / 2000);  // idle time, then one probe after as long
-  const int probes = 1;
+  const int seconds = 1;
+  const int probes = 2;
   const bool ok = ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
-                  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms) == 0 &&
                   ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0 &&
                   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds) == 0 &&
                   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds) == 0 &&
                   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes) == 0;
   return ok ? absl::OkStatus() : Failed("setting TCP options", errno);
+}
+
+InFlight InFlightOf(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
+  return {info.tcpi_unacked > 0, std::chrono::milliseconds(info.tcpi_last_ack_recv)};
 }
 
 absl::StatusOr<UniqueFd> ListenAbstract(const std::string& name) {
@@ -337,34 +346,39 @@ absl::StatusOr<Received> ReceiveSome(int socket, absl::Span<std::byte> first,
   }
 }
 
-absl::Status SendAll(int socket, absl::Span<const std::byte> bytes, Deadline deadline) {
+absl::Status AwaitReadable(int socket, Deadline deadline, int cancel_fd) {
+  return AwaitReady(socket, /*write=*/false, deadline, cancel_fd, "receive");
+}
+
+absl::Status SendAll(int socket, absl::Span<const std::byte> bytes, Deadline deadline,
+                     int cancel_fd) {
   while (!bytes.empty()) {
     EV_ASSIGN_OR_RETURN(const size_t n, SendSome(socket, bytes));
     bytes.remove_prefix(n);
-    if (n == 0) EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/true, deadline, "send"));
+    if (n == 0) EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/true, deadline, cancel_fd, "send"));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReceiveAll(int socket, absl::Span<std::byte> out, Deadline deadline) {
+absl::Status ReceiveAll(int socket, absl::Span<std::byte> out, Deadline deadline, int cancel_fd) {
   while (!out.empty()) {
     EV_ASSIGN_OR_RETURN(const Received got, ReceiveSome(socket, out));
     if (got.end_of_file) return absl::UnavailableError("receive: the other end closed");
     out.remove_prefix(got.bytes);
     if (got.bytes == 0) {
-      EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/false, deadline, "receive"));
+      EV_RETURN_IF_ERROR(AwaitReadable(socket, deadline, cancel_fd));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status SendWithFds(int socket, absl::Span<const std::byte> bytes, absl::Span<const int> fds,
-                         Deadline deadline) {
+                         Deadline deadline, int cancel_fd) {
   if (bytes.empty() || fds.size() > kMaxFds) {
     return absl::InvalidArgumentError(
         "descriptors travel with at least one byte, at most 8 of them");
   }
-  if (fds.empty()) return SendAll(socket, bytes, deadline);
+  if (fds.empty()) return SendAll(socket, bytes, deadline, cancel_fd);
   iovec piece = AsIovec(bytes);
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxFds * sizeof(int))] = {};
   msghdr message{};
@@ -379,13 +393,14 @@ absl::Status SendWithFds(int socket, absl::Span<const std::byte> bytes, absl::Sp
   memcpy(CMSG_DATA(rights), fds.data(), fds.size() * sizeof(int));
   while (true) {
     EV_ASSIGN_OR_RETURN(const size_t n, SendMessage(socket, message));
-    if (n > 0) return SendAll(socket, bytes.subspan(n), deadline);
-    EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/true, deadline, "send"));
+    if (n > 0) return SendAll(socket, bytes.subspan(n), deadline, cancel_fd);
+    EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/true, deadline, cancel_fd, "send"));
   }
 }
 
 absl::StatusOr<std::vector<UniqueFd>> ReceiveWithFds(int socket, absl::Span<std::byte> out,
-                                                     int num_fds, Deadline deadline) {
+                                                     int num_fds, Deadline deadline,
+                                                     int cancel_fd) {
   iovec piece = {out.data(), out.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxFds * sizeof(int))];
   while (true) {
@@ -399,7 +414,7 @@ absl::StatusOr<std::vector<UniqueFd>> ReceiveWithFds(int socket, absl::Span<std:
     if (n < 0) {
       if (errno == EINTR) continue;
       if (!WouldBlock(errno)) return Failed("receive", errno);
-      EV_RETURN_IF_ERROR(AwaitReady(socket, /*write=*/false, deadline, "receive"));
+      EV_RETURN_IF_ERROR(AwaitReadable(socket, deadline, cancel_fd));
       continue;
     }
     std::vector<UniqueFd> fds = TakeFds(message);
@@ -407,7 +422,8 @@ absl::StatusOr<std::vector<UniqueFd>> ReceiveWithFds(int socket, absl::Span<std:
       return absl::InvalidArgumentError(
           absl::StrCat("received ", fds.size(), " descriptors where ", num_fds, " were expected"));
     }
-    EV_RETURN_IF_ERROR(ReceiveAll(socket, out.subspan(static_cast<size_t>(n)), deadline));
+    EV_RETURN_IF_ERROR(
+        ReceiveAll(socket, out.subspan(static_cast<size_t>(n)), deadline, cancel_fd));
     return fds;
   }
 }

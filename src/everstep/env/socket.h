@@ -1,6 +1,8 @@
 // env: stream sockets: TCP and abstract unix ones. Every descriptor is close-on-exec and
 // non-blocking; calls that wait take a Deadline of RealClock().
 //
+// Where there is a `cancel_fd`, the call ends with kAborted once that descriptor is readable.
+//
 // Errors: kUnavailable (refused, reset, unreachable, end of file: the other end is not there),
 // kDeadlineExceeded, kInvalidArgument (an address that is none), kResourceExhausted.
 #pragma once
@@ -35,11 +37,20 @@ absl::StatusOr<UniqueFd> ListenTcpInRange(const std::string& host, int preferred
 absl::StatusOr<int> PortOf(int socket);  // the local port
 
 // Connects. A name is looked up first, which has no deadline of its own.
-absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline);
+absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline, int cancel_fd = -1);
 
-// Sets TCP_NODELAY, and TCP_USER_TIMEOUT and keep-alives such that a peer whose host has vanished
-// breaks the connection within about `lost_after`.
-absl::Status TuneTcp(int socket, Duration lost_after);
+// Sets TCP_NODELAY, and keep-alives that break an idle connection to a host that has vanished
+// within about 3 s. Not TCP_USER_TIMEOUT: it also breaks a connection to a live process that does
+// not read for that long.
+absl::Status TuneTcp(int socket);
+
+// What is on its way to the other end's kernel, which acknowledges as long as its host is there,
+// whatever its process does. What waits for a slow reader's window to open is not on its way.
+struct InFlight {
+  bool any = false;
+  Duration since_acknowledgement = Duration::zero();  // of anything, by the other end
+};
+InFlight InFlightOf(int socket);  // nothing for a socket that is not TCP
 
 // Abstract unix sockets exist in a network namespace, not in a file system: nothing is left behind.
 // `name` has at most 100 bytes. kUnavailable when the name is taken, or nobody listens.
@@ -72,15 +83,20 @@ absl::StatusOr<Received> ReceiveSome(int socket, absl::Span<std::byte> first,
                                      absl::Span<std::byte> second);
 
 // All of it, or an error; an end of file before that is kUnavailable.
-absl::Status SendAll(int socket, absl::Span<const std::byte> bytes, Deadline deadline);
-absl::Status ReceiveAll(int socket, absl::Span<std::byte> out, Deadline deadline);
+absl::Status SendAll(int socket, absl::Span<const std::byte> bytes, Deadline deadline,
+                     int cancel_fd = -1);
+absl::Status ReceiveAll(int socket, absl::Span<std::byte> out, Deadline deadline,
+                        int cancel_fd = -1);
+// Returns once bytes are there to receive, or the end of the stream.
+absl::Status AwaitReadable(int socket, Deadline deadline, int cancel_fd = -1);
 
 // Unix sockets only: the bytes (at least one) with copies of descriptors, at most 8.
 absl::Status SendWithFds(int socket, absl::Span<const std::byte> bytes, absl::Span<const int> fds,
-                         Deadline deadline);
+                         Deadline deadline, int cancel_fd = -1);
 // Fills `out`, as ReceiveAll, and takes the descriptors sent with its first byte. kInvalidArgument
 // unless they are exactly `num_fds`.
 absl::StatusOr<std::vector<UniqueFd>> ReceiveWithFds(int socket, absl::Span<std::byte> out,
-                                                     int num_fds, Deadline deadline);
+                                                     int num_fds, Deadline deadline,
+                                                     int cancel_fd = -1);
 
 }  // namespace everstep

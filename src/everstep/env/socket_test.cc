@@ -52,7 +52,7 @@ TEST(Tcp, ConnectsOnBothFamiliesAndCarriesBytes) {
     const int port = PortOf(listener->get()).value();
     const UniqueFd dialed = DialTcp({host, port}, Soon()).value();
     const UniqueFd accepted = AcceptSoon(listener->get());
-    ASSERT_TRUE(TuneTcp(dialed.get(), milliseconds(2000)).ok());
+    ASSERT_TRUE(TuneTcp(dialed.get()).ok());
     EXPECT_TRUE(IsCloseOnExec(dialed.get()) && IsCloseOnExec(accepted.get()) &&
                 IsCloseOnExec(listener->get()));
     ASSERT_TRUE(SendAll(dialed.get(), BytesOf("hello"), Soon()).ok());
@@ -79,6 +79,33 @@ TEST(Tcp, NobodyThereIsUnavailableAndATakenPortIsPassedOver) {
   }
   EXPECT_EQ(DialTcp({"127.0.0.1", closed_port}, Soon()).status().code(),
             absl::StatusCode::kUnavailable);
+}
+
+TEST(Tcp, ALiveHostAcknowledgesThoughItsProcessDoesNotRead) {
+  const UniqueFd listener = ListenTcp({"127.0.0.1", 0}).value();
+  const UniqueFd dialed = DialTcp({"127.0.0.1", PortOf(listener.get()).value()}, Soon()).value();
+  const UniqueFd accepted = AcceptSoon(listener.get());
+  EXPECT_FALSE(InFlightOf(dialed.get()).any);
+  const std::string big(64 << 20, 'x');
+  EXPECT_FALSE(SendAll(dialed.get(), BytesOf(big), Soon(300)).ok());  // the window is full
+  SleepFor(milliseconds(100));
+  EXPECT_FALSE(InFlightOf(dialed.get()).any);
+  EXPECT_FALSE(InFlightOf(MakeSocketPair()->first.get()).any);
+}
+
+TEST(Socket, ACancelDescriptorEndsAWait) {
+  auto pair = MakeSocketPair().value();
+  const UniqueFd cancel = MakeEventFd().value();
+  std::thread canceller([&] {
+    SleepFor(milliseconds(50));
+    SignalEventFd(cancel.get());
+  });
+  std::byte byte;
+  const TimePoint begin = RealClock().Now();
+  EXPECT_EQ(ReceiveAll(pair.first.get(), absl::MakeSpan(&byte, 1), Soon(), cancel.get()).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_LT(ToMilliseconds(RealClock().Now() - begin), 2000);
+  canceller.join();
 }
 
 TEST(Socket, WaitsEndAtTheDeadlineAndAtTheEndOfTheStream) {

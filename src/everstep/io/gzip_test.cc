@@ -39,7 +39,7 @@ TEST_F(GzipTest, PlainFilesAreReadAsTheyAre) { EXPECT_EQ(Read("plain").value(), 
 
 TEST_F(GzipTest, OneMemberAndSeveralAreDecompressed) {
   std::string big;
-  for (int i = 0; i < 3000000; ++i) big.push_back(static_cast<char>(i * i >> 7));
+  for (uint32_t i = 0; i < 3000000; ++i) big.push_back(static_cast<char>(i * i >> 7));
   EXPECT_EQ(Read(Gzip("hello")).value(), "hello");
   EXPECT_EQ(Read(Gzip("")).value(), "");
   EXPECT_EQ(Read(Gzip(big) + Gzip("!")).value(), big + "!");
