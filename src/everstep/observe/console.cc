@@ -27,10 +27,10 @@ void Console::Say(std::string_view text) {
   Line(err_, absl::StrCat(ToAbsl(text), ended ? "" : "\n"));
 }
 
-void Console::ShowProgress(const ProgressState& state) {
+void Console::ShowProgress(const Scalars& scalars, int workers) {
   std::lock_guard<std::mutex> lock(mutex_);
   bar_wanted_ = true;
-  Write(err_, renderer_.Update(clock_.Now(), state));
+  Write(err_, renderer_.Update(clock_.Now(), scalars, workers));
 }
 
 void Console::ClearProgress() {

@@ -23,7 +23,7 @@ class Console {
   void ProcessLine(std::string_view process, bool error, std::string_view text);
   // A text of the launcher itself, to `err`; its end is added unless it is there.
   void Say(std::string_view text);
-  void ShowProgress(const ProgressState& state);
+  void ShowProgress(const Scalars& scalars, int workers);
   void ClearProgress();  // until the next ShowProgress
 
  private:
