@@ -1,4 +1,8 @@
-// collective: measures all-reduces. allreduce_bench MEMBERS FLOATS ROUNDS [tcp]
+// collective: measures all-reduces.
+//
+//   allreduce_bench MEMBERS FLOATS ROUNDS [tcp]            all members, on this host
+//   allreduce_bench join RANK ADDRESS,... FLOATS ROUNDS SECRET    one member; addresses of all, by
+//                                                          rank; equal hosts share memory
 //
 // Members are processes of this program. Prints, in microseconds: the sum alone (Reduce and Wait),
 // a whole round with Conclude, and beside them the direct loop: threads that read all partials of
@@ -48,16 +52,17 @@ std::string Hear(int socket) {
   return line;
 }
 
-View ViewOf(int members, bool tcp, std::istream& addresses) {
+// One replica each. Members whose hosts are equal share memory.
+View ViewOf(const std::vector<std::string>& addresses, const std::vector<std::string>& hosts) {
   View view;
   view.id = {1, 1};
-  view.num_replicas = members;
-  for (int r = 0; r < members; ++r) {
+  view.num_replicas = static_cast<int>(addresses.size());
+  for (int r = 0; r < view.num_replicas; ++r) {
     Member m;
     m.task = {"worker", r};
     m.incarnation = 1 + static_cast<uint64_t>(r);
-    m.host = tcp ? std::to_string(r) : "here";
-    addresses >> m.data_address;
+    m.host = hosts[r];
+    m.data_address = addresses[r];
     m.replica_begin = r;
     m.replica_end = r + 1;
     view.members.push_back(m);
@@ -86,23 +91,56 @@ absl::Status Measure(Communicator& c, int64_t floats, int rounds) {
   return absl::OkStatus();
 }
 
+int Finish(Endpoint& endpoint, const View& view, int rank, int64_t floats, int rounds) {
+  auto c = endpoint.Connect(view, 1 + static_cast<uint64_t>(rank), Soon());
+  const absl::Status status = c.ok() ? Measure(**c, floats, rounds) : c.status();
+  if (!status.ok()) std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+// argv: member RANK MEMBERS FLOATS ROUNDS KIND SECRET
 int RunMember(char** argv) {
   SetFloatEnvironment();
-  const int rank = std::stoi(argv[2]), members = std::stoi(argv[3]), rounds = std::stoi(argv[5]);
-  const int64_t floats = std::stoll(argv[4]);
+  const int rank = std::stoi(argv[2]), members = std::stoi(argv[3]);
   EndpointOptions options;
   options.incarnation = 1 + static_cast<uint64_t>(rank);
   options.first_port = options.last_port = 0;
   auto endpoint = Endpoint::Make(JobSecret::FromHex(argv[7]).value(), options).value();
-  absl::Status status = endpoint->Prepare({{floats}, 1});
+  if (!endpoint->Prepare({{std::stoll(argv[4])}, 1}).ok()) return 1;
   Say(3, endpoint->data_address());
-  std::istringstream addresses(Hear(3));
-  const View view = ViewOf(members, std::string(argv[6]) == "tcp", addresses);
-  auto c = endpoint->Connect(view, options.incarnation, Soon());
-  if (status.ok()) status = c.status();
-  if (status.ok()) status = Measure(**c, floats, rounds);
-  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  return status.ok() ? 0 : 1;
+  std::istringstream line(Hear(3));
+  std::vector<std::string> addresses(members), hosts;
+  for (int r = 0; r < members; ++r) {
+    line >> addresses[r];
+    hosts.push_back(std::string(argv[6]) == "tcp" ? std::to_string(r) : "here");
+  }
+  return Finish(*endpoint, ViewOf(addresses, hosts), rank, std::stoll(argv[4]), std::stoi(argv[5]));
+}
+
+// argv: join RANK ADDRESSES FLOATS ROUNDS SECRET
+int Join(char** argv) {
+  SetFloatEnvironment();
+  const int rank = std::stoi(argv[2]);
+  std::vector<std::string> addresses, hosts;
+  std::istringstream list(argv[3]);
+  for (std::string address; std::getline(list, address, ',');) {
+    hosts.push_back(HostPort::Parse(address).value().host);
+    addresses.push_back(address);
+  }
+  const HostPort own = HostPort::Parse(addresses.at(rank)).value();
+  EndpointOptions options;
+  options.incarnation = 1 + static_cast<uint64_t>(rank);
+  options.listen_host = own.host;
+  options.first_port = options.last_port = own.port;
+  auto endpoint = Endpoint::Make(JobSecret::FromHex(argv[6]).value(), options);
+  if (!endpoint.ok() || !(*endpoint)->Prepare({{std::stoll(argv[4])}, 1}).ok()) {
+    std::fprintf(stderr, "%s\n", endpoint.status().ToString().c_str());
+    return 1;
+  }
+  const int code =
+      Finish(**endpoint, ViewOf(addresses, hosts), rank, std::stoll(argv[4]), std::stoi(argv[5]));
+  if (rank == 0) std::printf("\n");
+  return code;
 }
 
 // What the machine can do: every thread adds its slice of all inputs and writes it to all outputs.
@@ -179,8 +217,11 @@ int Run(int members, const std::string& floats, const std::string& rounds,
 
 int main(int argc, char** argv) {
   if (argc == 8 && std::string(argv[1]) == "member") return everstep::RunMember(argv);
+  if (argc == 7 && std::string(argv[1]) == "join") return everstep::Join(argv);
   if (argc < 4 || argc > 5) {
-    std::fprintf(stderr, "usage: allreduce_bench MEMBERS FLOATS ROUNDS [tcp]\n");
+    std::fprintf(stderr,
+                 "usage: allreduce_bench MEMBERS FLOATS ROUNDS [tcp]\n"
+                 "       allreduce_bench join RANK ADDRESS,... FLOATS ROUNDS SECRET\n");
     return 2;
   }
   return everstep::Run(std::stoi(argv[1]), argv[2], argv[3], argc == 5 ? argv[4] : "shm");

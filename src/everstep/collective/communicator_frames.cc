@@ -29,8 +29,10 @@ absl::StatusOr<absl::Span<std::byte>> TreeCommunicator::Begin(int from, const Fr
     }
     return frame.kind == FrameKind::kPartial ? BeginPartial(from, frame) : BeginResult(from, frame);
   }
-  const bool vote = frame.kind == FrameKind::kVote;
-  if (vote ? frame.bytes != kVoteBytes : frame.bytes > kMaxFarewellBytes) {
+  const bool fits = frame.kind == FrameKind::kVote       ? frame.bytes == kVoteBytes
+                    : frame.kind == FrameKind::kFarewell ? frame.bytes <= kMaxFarewellBytes
+                                                         : frame.bytes == 0;
+  if (!fits) {
     return Refused(frame, "it has a wrong length");
   }
   texts_[from].resize(frame.bytes);
@@ -98,6 +100,8 @@ absl::Status TreeCommunicator::End(int from, const Frame& frame) {
       departures_.Set(
           from, frame.owner,
           std::string(reinterpret_cast<const char*>(texts_[from].data()), texts_[from].size()));
+      break;
+    case FrameKind::kPing:
       break;
   }
   return absl::OkStatus();

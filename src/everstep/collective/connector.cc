@@ -61,7 +61,7 @@ absl::StatusOr<UniqueFd> Connector::DialOnce(int peer, bool by_unix) {
   }
   EV_ASSIGN_OR_RETURN(const HostPort address, HostPort::Parse(view_.members[peer].data_address));
   EV_ASSIGN_OR_RETURN(UniqueFd socket, DialTcp(address, soon, context_.cancel_fd));
-  EV_RETURN_IF_ERROR(TuneTcp(socket.get()));
+  EV_RETURN_IF_ERROR(SetNoDelay(socket.get()));
   return socket;
 }
 
@@ -75,12 +75,15 @@ absl::Status Connector::Dial(int peer) {
       return last.ok() ? go_on : Annotate(go_on, absl::StrCat("last attempt: ", last.message()));
     }
     if (attempt > 0) SleepFor(kPause);
-    // An abstract socket that nobody listens on may be one of another network namespace.
+    // An abstract socket that nobody listens on may be one of another network namespace, or its
+    // process is only starting: but once its TCP door is open, the other one has been.
     bool by_unix = same_host;
     absl::StatusOr<UniqueFd> socket = DialOnce(peer, by_unix);
     if (!socket.ok() && by_unix) {
-      by_unix = false;
-      socket = DialOnce(peer, by_unix);
+      absl::StatusOr<UniqueFd> tcp = DialOnce(peer, /*by_unix=*/false);
+      if (tcp.ok()) socket = DialOnce(peer, /*by_unix=*/true);
+      by_unix = socket.ok();
+      if (!by_unix) socket = std::move(tcp);
     }
     if (!socket.ok()) {
       if (absl::IsInvalidArgument(socket.status())) return socket.status();
@@ -143,7 +146,7 @@ absl::StatusOr<bool> Connector::Welcome(Arrival& arrival) {
   const AnswerBytes answer = EncodeAnswer(context_.secret, arrival.nonces, arrival.claim_bytes,
                                           /*welcome=*/true, view_.id);
   if (!SendAll(arrival.socket.get(), answer, soon, context_.cancel_fd).ok()) return false;
-  if (!arrival.is_unix && !TuneTcp(arrival.socket.get()).ok()) return false;
+  if (!arrival.is_unix && !SetNoDelay(arrival.socket.get()).ok()) return false;
   PeerLink link;
   const absl::Status introduced = Introduce(peer, arrival.socket.get(), arrival.is_unix, link);
   if (absl::IsInvalidArgument(introduced)) return introduced;

@@ -21,6 +21,9 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Make(const JobSecret& secret
     return absl::InvalidArgumentError("an endpoint needs the incarnation of its process");
   }
   std::unique_ptr<Endpoint> endpoint(new Endpoint(secret, options));
+  // In this order: peers take an open TCP door to mean that the other one is open
+  // (Connector::Dial).
+  EV_ASSIGN_OR_RETURN(UniqueFd local, ListenAbstract(UnixNameOf(secret, options.incarnation)));
   EV_ASSIGN_OR_RETURN(UniqueFd tcp, ListenTcpInRange(options.listen_host, options.preferred_port,
                                                      options.first_port, options.last_port));
   EV_ASSIGN_OR_RETURN(const int port, PortOf(tcp.get()));
@@ -28,7 +31,6 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Make(const JobSecret& secret
       options.advertised_host.empty() ? options.listen_host : options.advertised_host;
   endpoint->address_ = HostPort{host, port}.ToString();
   EV_ASSIGN_OR_RETURN(endpoint->cancel_, MakeEventFd());
-  EV_ASSIGN_OR_RETURN(UniqueFd local, ListenAbstract(UnixNameOf(secret, options.incarnation)));
   EV_ASSIGN_OR_RETURN(endpoint->acceptor_, Acceptor::Start(std::move(tcp), std::move(local), secret,
                                                            options.incarnation, options.acceptor));
   return endpoint;

@@ -56,7 +56,7 @@ absl::StatusOr<Frame> DecodeFrame(absl::Span<const std::byte> header) {
   if (reader.Get<uint32_t>() != kMagic) return absl::InvalidArgumentError("not a frame");
   Frame frame;
   const uint32_t kind = reader.Get<uint32_t>();
-  if (kind < 1 || kind > static_cast<uint32_t>(FrameKind::kFarewell)) {
+  if (kind < 1 || kind > static_cast<uint32_t>(FrameKind::kPing)) {
     return absl::InvalidArgumentError(absl::StrCat("a frame of unknown kind ", kind));
   }
   frame.kind = static_cast<FrameKind>(kind);

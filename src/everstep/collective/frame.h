@@ -18,6 +18,7 @@ enum class FrameKind : uint16_t {
   kResult = 2,    // a chunk of the sum, from the slice's owner
   kVote = 3,      // a VoteRecord
   kFarewell = 4,  // the sender has left the view and stores nothing any more; text: why
+  kPing = 5,      // nothing: sent so that the other host has something to acknowledge
 };
 
 struct Frame {

@@ -41,8 +41,8 @@ bool StreamLink::PickNext() {
     out_ = 0;
     return true;
   }
-  // A job that waits for data keeps nothing back but what comes after all jobs: a vote.
-  if (small_.empty() || !jobs_.empty()) return false;
+  // A vote is queued when no job is left; a ping goes while jobs wait for data.
+  if (small_.empty()) return false;
   small_now_ = std::move(small_.front());
   small_.pop_front();
   std::memcpy(header_.data(), small_now_.data(), kFrameHeaderBytes);
@@ -150,6 +150,13 @@ bool StreamLink::LooksLost(TimePoint now, Duration lost_after) {
       suspected_since_.has_value() && now - flight.since_acknowledgement > *suspected_since_;
   if (!flight.any) {
     suspected_since_.reset();
+    if (!last_ping_.has_value()) last_ping_ = now;  // the first one after a while of waiting
+    if (!sending_ && small_.empty() && now - *last_ping_ >= lost_after / 8) {
+      last_ping_ = now;
+      Frame ping;
+      ping.kind = FrameKind::kPing;
+      QueueFrame(ping, {});
+    }
   } else if (news || !suspected_since_.has_value()) {
     suspected_since_ = now;
   }

@@ -44,7 +44,7 @@ class StreamLink {
   int socket() const { return socket_; }
 
   void Queue(const SendJob& job) { jobs_.push_back(job); }
-  // A small frame of its own, after what is queued already and available.
+  // A small frame of its own, after what is available already.
   void QueueFrame(Frame frame, absl::Span<const std::byte> bytes);
 
   // Sends what goes at once; whether anything went. Errors as env/socket.h.
@@ -56,8 +56,9 @@ class StreamLink {
   // stream without one; else the sink's errors.
   absl::StatusOr<bool> Receive(FrameSink& sink);
 
-  // Whether what was sent has not been acknowledged for `lost_after`, seen over several calls: then
-  // the peer's host or the way to it is gone. Call it while waiting for the peer.
+  // Whether what was sent has not been acknowledged by the peer's host for `lost_after`, seen over
+  // several calls: then the host or the way to it is gone. Pings where nothing else is on its way,
+  // so that there is something to acknowledge. Call it while waiting for the peer, then Flush.
   bool LooksLost(TimePoint now, Duration lost_after);
 
   // Tries to end the stream in order: the rest of a frame begun, then the farewell. Best effort.
@@ -86,6 +87,7 @@ class StreamLink {
   size_t out_ = 0;
   std::optional<size_t> job_now_;  // index in jobs_
   std::optional<TimePoint> suspected_since_;
+  std::optional<TimePoint> last_ping_;
 
   // The frame being received.
   FrameHeader in_header_{};

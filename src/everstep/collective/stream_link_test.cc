@@ -21,6 +21,7 @@ class Keeper : public FrameSink {
       text.resize(frame.bytes);
       return absl::Span<std::byte>(reinterpret_cast<std::byte*>(text.data()), text.size());
     }
+    if (frame.kind == FrameKind::kPing) return absl::Span<std::byte>();
     std::vector<float>& into = floats[frame.bucket];
     if (frame.offset != static_cast<int64_t>(into.size())) {
       return absl::InvalidArgumentError("out of order");
@@ -173,6 +174,24 @@ TEST(StreamLink, DamagedStreamsAreRefusedOrHarmless) {
     refused += absl::IsInvalidArgument(got.status()) ? 1 : 0;
   }
   EXPECT_GT(refused, 1000);
+}
+
+TEST(StreamLink, ALinkThatHasNothingToSendIsPingedNowAndThen) {
+  TwoLinks links;
+  const std::vector<float> later = Numbers(1, 10);
+  const int64_t none = 0;
+  int unsent = 0;
+  links.a.Queue(JobOf(0, later, none, unsent));  // a result that is not there yet
+  const auto limit = std::chrono::milliseconds(80);
+  TimePoint now = RealClock().Now();
+  for (int ms = 0; ms < 100; ++ms, now += std::chrono::milliseconds(1)) {
+    EXPECT_FALSE(links.a.LooksLost(now, limit));
+    ASSERT_TRUE(links.a.Flush().ok());
+  }
+  ASSERT_TRUE(*links.b.Receive(links.at_b));
+  EXPECT_GE(links.at_b.ended.size(), 8u);
+  EXPECT_LE(links.at_b.ended.size(), 10u);
+  for (FrameKind kind : links.at_b.ended) EXPECT_EQ(kind, FrameKind::kPing);
 }
 
 TEST(StreamLink, ASlowReaderIsNotALostOne) {

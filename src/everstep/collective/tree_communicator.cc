@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "everstep/base/float_environment.h"
@@ -19,9 +20,12 @@ namespace everstep {
 namespace {
 
 constexpr Duration kSleepSlice = std::chrono::milliseconds(20);
-// About 50 us of looking at cells, or of asking sockets.
-constexpr int kSpinsOnCells = 1000;
-constexpr int kSpinsOnLinks = 64;
+// Some 10 us of looking at cells, or of asking sockets.
+constexpr int kSpinsOnCells = 200;
+constexpr int kSpinsOnLinks = 16;
+// Then the core is offered to others so often before sleeping: to be woken costs tens of
+// microseconds where the core has gone idle, above all in a virtual machine.
+constexpr int kYields = 200;
 constexpr int kMovesBetweenClockReads = 64;
 
 std::vector<Neighbour> GroupOf(const CommunicatorParts& parts, const ReductionPlan& plan) {
@@ -298,6 +302,9 @@ absl::Status TreeCommunicator::Await(absl::FunctionRef<bool()> done, const Waits
     } else if (spins < spin_limit_) {
       ++spins;
       _mm_pause();
+    } else if (spins < spin_limit_ + kYields) {
+      ++spins;
+      std::this_thread::yield();
     } else {
       status = SleepOnce(done, waits, deadline);
       slept = true;

@@ -230,23 +230,10 @@ absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline, int
   return last;
 }
 
-absl::Status TuneTcp(int socket) {
+absl::Status SetNoDelay(int socket) {
   const int on = 1;
-  const int seconds = 1;
-  const int probes = 2;
-  const bool ok = ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
-                  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0 &&
-                  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds) == 0 &&
-                  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds) == 0 &&
-                  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes) == 0;
-  return ok ? absl::OkStatus() : Failed("setting TCP options", errno);
-}
-
-InFlight InFlightOf(int socket) {
-  tcp_info info{};
-  socklen_t length = sizeof info;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
-  return {info.tcpi_unacked > 0, std::chrono::milliseconds(info.tcpi_last_ack_recv)};
+  if (::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0) return absl::OkStatus();
+  return Failed("TCP_NODELAY", errno);
 }
 
 absl::StatusOr<UniqueFd> ListenAbstract(const std::string& name) {

@@ -39,13 +39,14 @@ absl::StatusOr<int> PortOf(int socket);  // the local port
 // Connects. A name is looked up first, which has no deadline of its own.
 absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline, int cancel_fd = -1);
 
-// Sets TCP_NODELAY, and keep-alives that break an idle connection to a host that has vanished
-// within about 3 s. Not TCP_USER_TIMEOUT: it also breaks a connection to a live process that does
-// not read for that long.
-absl::Status TuneTcp(int socket);
+// Small writes go out at once (TCP_NODELAY). No TCP_USER_TIMEOUT and no keep-alives: the first also
+// breaks a connection to a live process that does not read for that long, the others never end
+// while this host's own interface is down. See InFlightOf.
+absl::Status SetNoDelay(int socket);
 
 // What is on its way to the other end's kernel, which acknowledges as long as its host is there,
 // whatever its process does. What waits for a slow reader's window to open is not on its way.
+// (Kernels before 5.4 do not tell that window; then bytes that this host holds back are not seen.)
 struct InFlight {
   bool any = false;
   Duration since_acknowledgement = Duration::zero();  // of anything, by the other end

@@ -52,7 +52,7 @@ TEST(Tcp, ConnectsOnBothFamiliesAndCarriesBytes) {
     const int port = PortOf(listener->get()).value();
     const UniqueFd dialed = DialTcp({host, port}, Soon()).value();
     const UniqueFd accepted = AcceptSoon(listener->get());
-    ASSERT_TRUE(TuneTcp(dialed.get()).ok());
+    ASSERT_TRUE(SetNoDelay(dialed.get()).ok());
     EXPECT_TRUE(IsCloseOnExec(dialed.get()) && IsCloseOnExec(accepted.get()) &&
                 IsCloseOnExec(listener->get()));
     ASSERT_TRUE(SendAll(dialed.get(), BytesOf("hello"), Soon()).ok());
