@@ -172,6 +172,12 @@ class ExitCodes(Case):
         self.assertEqual(result.returncode, 139, result.stderr)
         self.assertIn("SEGV", result.stderr)
 
+    def test_one_that_printed_nothing_has_no_log_to_look_at(self):
+        result = self.run_job("-n", 2, script='[ $RANK = 0 ] && echo here && sleep 20; exit 9')
+        self.assertEqual(result.returncode, 9, result.stderr)
+        self.assertIn("  log  none: worker:1 printed nothing\n", result.stderr)
+        self.assertNotIn(".log\n", result.stderr)
+
     def test_what_hangs_on_when_another_fails_is_ended(self):
         result = self.run_job("-n", 2, "--grace-seconds", 0.3,
                               script='[ $RANK = 1 ] && exit 4; trap "" TERM; while :; do sleep 0.05; done')
