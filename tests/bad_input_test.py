@@ -97,6 +97,12 @@ class BadInput(unittest.TestCase):
     def test_nothing_to_run(self):
         self.refuse([ev.EVERSTEP, "run", "-n", "2"], 2, "PROGRAM")
 
+    def test_a_program_without_the_dashes(self):
+        self.refuse([ev.EVERSTEP, "run", "-n", "2", "true"], 2, "everstep run -n 2 -- true")
+
+    def test_an_option_that_mnist_does_not_have(self):
+        self.refuse([ev.MNIST, "--bathc", "3"], 2, "--bathc")
+
     # --- programs ---
 
     def test_program_missing_or_not_executable(self):

@@ -150,6 +150,16 @@ class Output(Case):
         self.assertEqual(resolved["workers"], {"value": 2, "from": "environment"})
         self.assertEqual(resolved["replicas"], {"value": 4, "from": "flag"})
 
+    def test_a_variable_that_nobody_knows_is_named_once(self):
+        environment = dict(os.environ, EVERSTEP_WORKER="2")
+        result = self.run_job(env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("EVERSTEP_WORKER is not"), 1, result.stderr)
+        self.assertIn("did you mean EVERSTEP_WORKERS?", result.stderr)
+        known = dict(os.environ, EVERSTEP_WORKERS="1", EVERSTEP_LISTEN="127.0.0.1:0", EVERSTEP_SECRET_FILE="x",
+                     EVERSTEP_CONNECT_SECONDS="3")
+        self.assertNotIn("warning", self.run_job(env=known, job="known").stderr)
+
     def test_help_and_version(self):
         self.assertRegex(ev.run([ev.EVERSTEP, "--version"]).stdout, r"^everstep \d+\.\d+\.\d+\n$")
         text = ev.run([ev.EVERSTEP, "run", "--help"]).stdout
@@ -171,6 +181,12 @@ class ExitCodes(Case):
         result = self.run_job(script="kill -SEGV $$")
         self.assertEqual(result.returncode, 139, result.stderr)
         self.assertIn("SEGV", result.stderr)
+
+    def test_one_that_printed_nothing_has_no_log_to_look_at(self):
+        result = self.run_job("-n", 2, script='[ $RANK = 0 ] && echo here && sleep 20; exit 9')
+        self.assertEqual(result.returncode, 9, result.stderr)
+        self.assertIn("  log  none: worker:1 printed nothing\n", result.stderr)
+        self.assertNotIn(".log\n", result.stderr)
 
     def test_what_hangs_on_when_another_fails_is_ended(self):
         result = self.run_job("-n", 2, "--grace-seconds", 0.3,
@@ -238,6 +254,28 @@ class Hosts(Case):
         out = run.communicate(timeout=30)[0] + agent.communicate(timeout=30)[0]
         self.assertEqual((run.returncode, agent.returncode), (0, 0), out)
         self.assertIn("worker:1 | rank 1\n", out)
+
+    def test_the_line_for_another_host_can_be_copied(self):
+        run = self.start("-n", 2, "--slots", 1, script="echo rank $RANK", job="a job")
+        shown = self.wait_output(run, "on another host:\n")
+        while "everstep agent" not in shown:
+            shown += run.stdout.readline()
+        line = re.search(r"everstep (agent --coordinator .*\n)", shown).group(1)
+        agent = subprocess.run(ev.EVERSTEP + " " + line, shell=True, text=True, capture_output=True, timeout=30)
+        out = run.communicate(timeout=30)[0] + agent.stdout
+        self.assertEqual((run.returncode, agent.returncode), (0, 0), out + agent.stderr)
+        self.assertIn("worker:1 | rank 1\n", out)
+
+    def test_an_agent_says_at_once_that_it_waits_for_the_secret(self):
+        result = ev.run([ev.EVERSTEP, "agent", "--coordinator", "127.0.0.1:1", "--connect-seconds", "1",
+                         "--job-dir", self.dir / "wrong", "--", "true"])
+        self.assertEqual(result.returncode, 78, result.stderr)
+        first, last = result.stderr.splitlines()
+        self.assertIn(f"waiting up to 1 s for the job's secret {self.dir}/wrong/secret", first)
+        self.assertIn("is this the job's --job-dir?", last)
+
+    def test_an_agents_help_gives_no_default_that_is_not_there(self):
+        self.assertNotIn("runs/PROGRAM-TIME", ev.run([ev.EVERSTEP, "agent", "--help"]).stdout)
 
     def test_another_secret_is_turned_away(self):
         coordinator, address = self.coordinator("-n", 1)

@@ -66,6 +66,13 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint-every-steps", flags.checkpoint_every_steps,
                  "Steps between checkpoints; 0: only the last step")
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "mnist: %s (see mnist --help)\n", error.what());
+    return 2;
+  }
   return RunWorker([&](Worker& worker) { return Train(worker, flags); });
 }

@@ -1,4 +1,6 @@
 // cli: everstep agent: this host's part of a job whose coordinator is elsewhere.
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
@@ -6,6 +8,7 @@
 #include "everstep/cli/host.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
+#include "everstep/env/pipe.h"
 #include "everstep/env/port.h"
 #include "everstep/job/directory.h"
 #include "everstep/trust/secret.h"
@@ -70,7 +73,7 @@ absl::StatusOr<AgentPlan> MakePlan(const AgentArguments& arguments,
 
 // The job may be made at this moment; so waits for the file.
 absl::StatusOr<JobSecret> ReadSecret(const std::string& path, Deadline deadline) {
-  while (true) {
+  for (bool said = false;; said = true) {
     const absl::StatusOr<std::string> text = ReadWholeFile(RealFileSystem(), path);
     if (text.ok() && !text->empty()) {
       absl::StatusOr<JobSecret> secret = JobSecret::FromHex(*text);
@@ -84,6 +87,12 @@ absl::StatusOr<JobSecret> ReadSecret(const std::string& path, Deadline deadline)
                                            text.ok() ? "it is empty" : text.status().message(),
                                            "; is this the job's --job-dir?")),
                           kExitConfiguration);
+    }
+    if (!said) {
+      // Or the path is wrong: who typed it can see so now.
+      const int seconds = static_cast<int>(std::ceil(ToSeconds(deadline - RealClock().Now())));
+      WriteAll(2, absl::StrCat("everstep: waiting up to ", seconds, " s for the job's secret ",
+                               path, ", which is not there\n"));
     }
     SleepFor(std::chrono::milliseconds(100));
   }
@@ -148,6 +157,8 @@ void AddAgent(CLI::App& root, Invocation* invocation) {
           &arguments->connect_seconds);
   AddJobOptions(verb, {"job-dir", "port-range", "grace-seconds", "log-level", "insecure"},
                 &arguments->flags);
+  verb.get_option("--job-dir")
+      ->description("the job's directory, as this host sees it [EVERSTEP_JOB_DIR]");
 }
 
 }  // namespace everstep

@@ -58,6 +58,11 @@ int64_t BytesOf(const StoredState& stored) {
   return bytes;
 }
 
+std::string Tensors(const StoredState& stored) {
+  const size_t n = stored.tensors().size();
+  return absl::StrCat(n, n == 1 ? " tensor" : " tensors");
+}
+
 }  // namespace
 
 absl::Status ListCheckpointsIn(FileSystem& fs, const std::string& path, bool json,
@@ -74,8 +79,8 @@ absl::Status ListCheckpointsIn(FileSystem& fs, const std::string& path, bool jso
                       {"bytes", BytesOf(state)},
                       {"digest", state.stored_digest()}});
       if (!json) {
-        out << named.name << "  " << state.tensors().size() << " tensors, " << BytesOf(state)
-            << " bytes  " << (state.stored_digest().empty() ? "-" : state.stored_digest()) << "\n";
+        out << named.name << "  " << Tensors(state) << ", " << BytesOf(state) << " bytes  "
+            << (state.stored_digest().empty() ? "-" : state.stored_digest()) << "\n";
       }
     } else {
       const std::string why(stored.status().message());
@@ -83,7 +88,11 @@ absl::Status ListCheckpointsIn(FileSystem& fs, const std::string& path, bool jso
       if (!json) out << named.name << "  DAMAGED: " << why << "\n";
     }
   }
-  if (json) out << Dump(list);
+  if (json) {
+    out << Dump(list);
+  } else {
+    out << "(index and sizes are checked, the bytes are not: everstep checkpoint verify does)\n";
+  }
   return absl::OkStatus();
 }
 
@@ -109,7 +118,7 @@ absl::Status ShowCheckpoint(FileSystem& fs, const std::string& path, bool json, 
     out << "  " << entry.name << "  " << TypeName(entry.dtype) << ShapeToString(entry.shape) << "  "
         << entry.size << " bytes\n";
   }
-  out << stored->tensors().size() << " tensors, " << BytesOf(*stored) << " bytes, digest "
+  out << Tensors(*stored) << ", " << BytesOf(*stored) << " bytes, digest "
       << (stored->stored_digest().empty() ? "not stored" : stored->stored_digest()) << "\n";
   return absl::OkStatus();
 }

@@ -3,14 +3,18 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
+#include "everstep/env/process.h"
 #include "everstep/job/spec.h"
 
 namespace everstep {
@@ -38,6 +42,37 @@ class ProgramFormatter : public CLI::Formatter {
   }
 };
 
+// A variable that is misspelt would be ignored in silence. job/README.md has the list, and each
+// verb's own options have one as well.
+void WarnOfUnknownVariables(const CLI::App& root) {
+  std::set<std::string> known = {"EVERSTEP_COORDINATOR", "EVERSTEP_INCARNATION",
+                                 "EVERSTEP_SECRET_FILE"};
+  for (const JobOption& option : JobOptionTable()) known.insert(option.Variable());
+  for (const CLI::App* verb : root.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::Option* option : verb->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        if (absl::StrContains(option->get_description(), Variable(name))) {
+          known.insert(Variable(name));
+        }
+      }
+    }
+  }
+  for (const auto& [name, value] : CurrentEnvironment()) {
+    // The tests' own are no mistake.
+    if (!absl::StartsWith(name, "EVERSTEP_") || known.count(name) != 0 ||
+        absl::StartsWith(name, "EVERSTEP_TEST_") || name == "EVERSTEP_BIN") {
+      continue;
+    }
+    std::string near;
+    for (const std::string& other : known) {
+      if (near.empty() && EditDistance(name, other) <= 2) near = other;
+    }
+    WriteAll(2, absl::StrCat("everstep: warning: ", name, " is not a variable of Everstep and is ",
+                             "ignored", near.empty() ? "" : "; did you mean ", near,
+                             near.empty() ? "" : "?", "\n"));
+  }
+}
+
 }  // namespace
 
 CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
@@ -60,6 +95,9 @@ CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
       invocation->exit_code =
           Fail(UsageError(absl::StrCat("everstep ", name, " takes no program behind --")));
     } else {
+      // A coordinator that `everstep run` started has heard of it already.
+      const CLI::Option* inner = verb->get_option_no_throw("--resolved");
+      if (inner == nullptr || inner->count() == 0) WarnOfUnknownVariables(*verb->get_parent());
       invocation->exit_code = run();
     }
   });
@@ -117,6 +155,34 @@ absl::StatusOr<int> ReadNumber(const std::string& option, const std::string& tex
   return value;
 }
 
+std::string ShellQuoted(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+      return absl::ascii_isalnum(c) ||
+             absl::StrContains("_@%+=:,./-",
+                               absl::string_view(reinterpret_cast<const char*>(&c), 1));
+    });
+    absl::StrAppend(&line, line.empty() ? "" : " ");
+    absl::StrAppend(
+        &line, plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+  }
+  return line;
+}
+
+int EditDistance(const std::string& a, const std::string& b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = std::exchange(row[0], static_cast<int>(i));
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, changed}));
+    }
+  }
+  return row[b.size()];
+}
+
 absl::Status UsageError(const std::string& text) {
   return WithExitCode(absl::InvalidArgumentError(text), kExitUsage);
 }
@@ -134,6 +200,11 @@ absl::Status AsBadData(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kPermissionDenied:
+      // 78 that was set on purpose stays: PermissionDenied alone is 70.
+      if (status.code() == absl::StatusCode::kPermissionDenied &&
+          ExitCodeFor(status) == kExitConfiguration) {
+        return status;
+      }
       return WithExitCode(status, kExitBadData);
     default:
       return status;

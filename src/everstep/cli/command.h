@@ -52,6 +52,12 @@ void AddJobOptions(CLI::App& verb, const std::vector<std::string>& names,
 absl::StatusOr<int> ReadNumber(const std::string& option, const std::string& text, int low,
                                int high);
 
+// The words as a shell takes them.
+std::string ShellQuoted(const std::vector<std::string>& words);
+
+// Of two words, in letters to insert, delete, or change.
+int EditDistance(const std::string& a, const std::string& b);
+
 absl::Status UsageError(const std::string& text);  // exit code 2
 
 // "everstep: <message>" as one line to standard error, unless it is OK; its exit code.

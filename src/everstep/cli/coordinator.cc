@@ -129,7 +129,8 @@ int RunCoordinator(const CoordinatorArguments& arguments) {
     const std::string host = arguments.listen.substr(0, arguments.listen.rfind(':'));
     WriteAll(2, absl::StrCat("everstep ", kVersion, ": coordinator on ", host, ":", port, ", job ",
                              job->spec.directory, "\n  everstep agent --coordinator ", host, ":",
-                             port, " --job-dir ", job->spec.directory, " -- PROGRAM\n"));
+                             port, " --slots K --job-dir ", ShellQuoted({job->spec.directory}),
+                             job->spec.insecure ? " --insecure" : "", " -- PROGRAM [ARGUMENTS]\n"));
   }
   const JobEnded end = WaitForEnd(**coordinator, signals);
   coordinator->reset();

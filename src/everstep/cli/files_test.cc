@@ -134,6 +134,31 @@ TEST_F(FilesTest, DamagedAndMissingRecordsExit65WithOneLine) {
   EXPECT_FALSE(fs_.Exists(dir_.File("x")));
 }
 
+TEST_F(FilesTest, ADirectoryIsNoRecordFile) {
+  for (const char* verb : {"verify", "ls", "cat"}) {
+    const Outcome outcome = Everstep({"records", verb, dir_.path()});
+    EXPECT_EQ(outcome.code, 65) << verb;
+    EXPECT_EQ(outcome.err,
+              "everstep: cannot read " + dir_.path() + ": it is a directory; name a file in it\n");
+  }
+}
+
+TEST_F(FilesTest, AFileThatIsNotThereIsSoughtFromTheWorkingDirectory) {
+  EXPECT_EQ(Everstep({"records", "ls", "no/such"}).err,
+            "everstep: cannot open no/such: No such file or directory (relative to " +
+                AbsolutePath(".") + ")\n");
+}
+
+TEST_F(FilesTest, AnOutputThatCannotBeWrittenIsNoFaultOfTheData) {
+  const std::string images = Put("images", std::string("\0\0\x08\x02\0\0\0\2\0\0\0\2abcd", 16));
+  const std::string labels = Put("labels", std::string("\0\0\x08\x01\0\0\0\2\7\3", 10));
+  const Outcome outcome = Everstep({"records", "import", "idx", "--images", images, "--labels",
+                                    labels, "--output", dir_.File("nope/x")});
+  EXPECT_EQ(outcome.code, 78);
+  EXPECT_EQ(outcome.err, "everstep: cannot write " + dir_.File("nope/x") +
+                             ": there is no directory " + dir_.File("nope") + "\n");
+}
+
 TEST_F(FilesTest, RecordsThatAreNoExamplesArePrintedAsSuch) {
   const std::string file =
       Put("f", std::string("\5\0\0\0\0\0\0\0\xea\xb2\x04\x3ehello\xbb\x1f\x1c\x19", 21));
@@ -175,7 +200,8 @@ TEST_F(FilesTest, CheckpointsAreListedShownAndVerified) {
   const std::string digest = FullDigest(State());
   const std::string job = dir_.File("job");
   EXPECT_THAT(Everstep({"checkpoint", "ls", job}).out,
-              HasSubstr("step-20-h0-v1.1  1 tensors, 12 bytes  " + digest + "\n"));
+              HasSubstr("step-20-h0-v1.1  1 tensor, 12 bytes  " + digest +
+                        "\n(index and sizes are checked, the bytes are not"));
   EXPECT_THAT(Everstep({"checkpoint", "show", job}).out,
               HasSubstr("  model/w  float32[3]  12 bytes\n"));
   EXPECT_EQ(Everstep({"checkpoint", "verify", job}).out,

@@ -1,11 +1,12 @@
 // cli: being the agent of this host.
 #include "everstep/cli/host.h"
 
-#include <cmath>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
@@ -14,6 +15,7 @@
 #include "everstep/env/environment.h"
 #include "everstep/env/poll.h"
 #include "everstep/env/port.h"
+#include "everstep/job/directory.h"
 
 namespace everstep {
 namespace {
@@ -44,13 +46,27 @@ std::string Indented(absl::string_view lines) {
   return text;
 }
 
-// The failure that the reason tells of, if it was on this host: the task named in it, else the
-// first one seen.
-const TaskFailure* FailureBehind(const AgentResult& result) {
-  for (const TaskFailure& failure : result.failures) {
-    if (absl::StrContains(result.reason, failure.task.ToString())) return &failure;
+// The first line of the reason; behind it may be the last lines of whoever caused it.
+std::vector<absl::string_view> PartsOf(const std::string& reason) {
+  return absl::StrSplit(reason, absl::MaxSplits("; last lines:\n", 1));
+}
+
+// The task that the reason's first line names first.
+std::optional<Task> TaskNamedIn(const std::string& reason) {
+  for (absl::string_view word : absl::StrSplit(PartsOf(reason)[0], absl::ByAnyChar(" ,;()\n"))) {
+    const absl::StatusOr<Task> task = Task::Parse(std::string(word));
+    if (task.ok()) return *task;
   }
-  return result.failures.empty() ? nullptr : &result.failures.front();
+  return std::nullopt;
+}
+
+// The failure that the reason tells of, if it was on this host.
+const TaskFailure* FailureBehind(const AgentResult& result) {
+  const std::optional<Task> named = TaskNamedIn(result.reason);
+  for (const TaskFailure& failure : result.failures) {
+    if (!named.has_value() || failure.task == *named) return &failure;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -89,16 +105,36 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
   return agent.Run(*link);
 }
 
+std::string LogNote(const AgentResult& result, const std::string& job_directory, FileSystem& fs) {
+  std::optional<Task> task = TaskNamedIn(result.reason);
+  if (!task.has_value() && !result.failures.empty()) task = result.failures.front().task;
+  if (!task.has_value()) return "";
+  const std::string name = task->ToString();
+  const auto here = result.logs.find(*task);
+  if (here != result.logs.end()) {
+    if (here->second.empty()) return "";
+    return fs.Exists(here->second) ? absl::StrCat("  log  ", here->second, "\n")
+                                   : absl::StrCat("  log  none: ", name, " printed nothing\n");
+  }
+  if (result.failures.empty() && !result.from_coordinator) return "";
+  for (const TaskFailure& failure : result.failures) {
+    if (failure.task == *task) return "";  // it never ran
+  }
+  const std::string directory = job_directory.empty() ? "" : LogDirectory(job_directory, *task);
+  return absl::StrCat("  log  on the host of ", name,
+                      fs.IsDirectory(directory) ? absl::StrCat("; also here in ", directory)
+                                                : ", in its job directory",
+                      "\n");
+}
+
 void SayOutcome(const AgentResult& result, const std::string& job_directory, Duration took,
                 Console* console) {
   console->ClearProgress();
   std::string text;
   if (result.code == kExitDone) {
-    absl::StrAppend(&text, "everstep: done in ", std::round(ToSeconds(took) * 10) / 10, " s\n");
+    absl::StrAppend(&text, absl::StrFormat("everstep: done in %.1f s\n", ToSeconds(took)));
   } else {
-    // The reason may have the last lines of whoever caused it behind its first line.
-    const std::vector<absl::string_view> parts =
-        absl::StrSplit(result.reason, absl::MaxSplits("; last lines:\n", 1));
+    const std::vector<absl::string_view> parts = PartsOf(result.reason);
     absl::StrAppend(&text,
                     "everstep: ", result.code == kExitToldToLeave ? "stopped" : "the job failed",
                     " (exit code ", result.code, "): ", parts[0], "\n");
@@ -109,8 +145,8 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
       absl::StrAppend(&text, "  last lines of ", failure->task.ToString(), ":\n",
                       Indented(failure->tail));
     }
-    if (failure != nullptr && !failure->log_path.empty()) {
-      absl::StrAppend(&text, "  log  ", failure->log_path, "\n");
+    if (result.code != kExitToldToLeave) {
+      absl::StrAppend(&text, LogNote(result, job_directory, RealFileSystem()));
     }
   }
   if (!job_directory.empty()) absl::StrAppend(&text, "  job  ", job_directory, "\n");

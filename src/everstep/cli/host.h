@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "everstep/env/file.h"
 #include "everstep/env/process.h"
 #include "everstep/job/spec.h"
 #include "everstep/observe/console.h"
@@ -36,6 +37,11 @@ absl::Status CheckProgram(const std::vector<std::string>& program);
 // that lives as long as the process.
 absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedProcess& self,
                                     Console* console);
+
+// Whose log tells why the job ended, as a line, and where it is: the task's that the reason names,
+// else the first that failed here. Empty when there is none to tell of. `job_directory` may be
+// empty.
+std::string LogNote(const AgentResult& result, const std::string& job_directory, FileSystem& fs);
 
 // How it went, for people, and where to look. `job_directory` may be empty.
 void SayOutcome(const AgentResult& result, const std::string& job_directory, Duration took,

@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/base/tree.h"
@@ -160,8 +159,9 @@ StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::stri
   const JobSpec& spec = plan.spec;
   StartFacts facts;
   facts.version = kVersion;
-  facts.program = absl::StrJoin(plan.program, " ");
-  facts.job_dir = job.path();
+  facts.program = ShellQuoted(plan.program);
+  facts.job_dir = ShellQuoted({job.path()});
+  facts.insecure = spec.insecure;
   facts.seed = spec.seed;
   facts.seed_drawn = spec.origins.at("seed") == "default";
   facts.workers = spec.workers;

@@ -25,6 +25,10 @@ absl::Status Mismatch(const FeatureSpec& field, std::string_view what) {
                                                  " (wanted ", field.ToString(), ")"));
 }
 
+std::string WithArticle(Kind kind) {
+  return absl::StrCat(kind == Kind::kInt64 ? "an " : "a ", FeatureView::NameOf(kind));
+}
+
 std::string NamesIn(std::string_view record) {
   std::string names;
   int count = 0;
@@ -104,12 +108,13 @@ absl::Status ExampleDecoder::DecodeField(const FeatureSpec& field, const Feature
                                          std::byte* out, Scratch* scratch) const {
   const Kind want = KindOf(field);
   if (view.kind() != want) {
-    return Mismatch(field, absl::StrCat("is a ", FeatureView::NameOf(view.kind()), ", expected a ",
-                                        FeatureView::NameOf(want)));
+    return Mismatch(
+        field, absl::StrCat("is ", WithArticle(view.kind()), ", expected ", WithArticle(want)));
   }
   const int64_t n = want == Kind::kBytes ? 1 : NumElements(field.shape);
   if (view.size() != n) {
-    return Mismatch(field, absl::StrCat("has ", view.size(), " values, expected ", n));
+    return Mismatch(field, absl::StrCat("has ", view.size(),
+                                        view.size() == 1 ? " value" : " values", ", expected ", n));
   }
   if (want == Kind::kBytes) {
     std::string_view value;

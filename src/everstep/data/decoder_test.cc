@@ -70,7 +70,7 @@ TEST(Decoder, ErrorsSayWhatWasExpectedAndWhatFound) {
             "feature \"y\" is missing; the record's features are raw, small, big, x "
             "(wanted y: float32[])");
   EXPECT_THAT(ErrorOf(FixedLen("x", DType::kInt64, {3})),
-              HasSubstr("is a float list, expected a int64 list"));
+              HasSubstr("is a float list, expected an int64 list"));
   EXPECT_THAT(ErrorOf(FixedLen("x", DType::kFloat32, {4})), HasSubstr("has 3 values, expected 4"));
   EXPECT_THAT(ErrorOf(Raw("raw", DType::kUInt8, {5})), HasSubstr("has 4 bytes, expected 5"));
   EXPECT_THAT(ErrorOf(FixedLen("big", DType::kUInt8)),

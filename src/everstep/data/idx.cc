@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/base/tensor_span.h"
 #include "everstep/io/example.h"
@@ -94,7 +95,10 @@ absl::StatusOr<int64_t> ImportIdx(FileSystem& fs, const std::string& images,
                                                    labels, " has ", label.examples(),
                                                    " labels: do they belong together?"));
   }
-  EV_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Open(fs, output));
+  absl::StatusOr<std::unique_ptr<AtomicFile>> opened = AtomicFile::Open(fs, output);
+  // The data may be good: it is where to write that must change.
+  if (!opened.ok()) return WithExitCode(opened.status(), kExitConfiguration);
+  const std::unique_ptr<AtomicFile> file = *std::move(opened);
   RecordWriter writer(&file->file());
   ExampleBuilder builder;
   const auto image_bytes = static_cast<size_t>(image.example_bytes());

@@ -22,12 +22,20 @@ constexpr size_t kMaxTransfer = size_t{1} << 30;
 
 absl::Status PosixError(const char* what, const std::string& path, int error) {
   char buffer[128];
-  const std::string message =
+  std::string message =
       absl::StrCat("cannot ", what, " ", path, ": ", strerror_r(error, buffer, sizeof buffer));
+  // Mostly the program was started elsewhere than its user thought.
+  if (error == ENOENT && !path.empty() && path.front() != '/') {
+    absl::StrAppend(&message, " (relative to ", AbsolutePath("."), ")");
+  }
   switch (error) {
     case ENOENT:
     case ENOTDIR:
       return absl::NotFoundError(message);
+    case EISDIR:
+      // What the caller wanted to read is not there, and will not be at another time either.
+      return absl::NotFoundError(
+          absl::StrCat("cannot ", what, " ", path, ": it is a directory; name a file in it"));
     case EEXIST:
     case ENOTEMPTY:
       return absl::AlreadyExistsError(message);

@@ -171,7 +171,10 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> MemoryFileSystem::OpenForReadi
   std::lock_guard<std::mutex> lock(mu_);
   NodePtr node = Find(path);
   if (node == nullptr) return NoSuch("open", path);
-  if (node->directory) return absl::UnavailableError(absl::StrCat(path, ": Is a directory"));
+  if (node->directory) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot read ", path, ": it is a directory; name a file in it"));
+  }
   return std::make_unique<Snapshot>(this, path, std::move(node));
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "everstep/base/status.h"
 #include "everstep/env/environment.h"
 
@@ -29,10 +30,19 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Open(FileSystem& fs,
   std::string temporary = JoinPath(
       DirectoryOf(path),
       absl::StrCat(".", BaseName(path), ".tmp-", absl::Hex(RandomBits64(), absl::kZeroPad16)));
-  EV_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
-                      fs.OpenForWriting(temporary, FileSystem::Create::kExclusive, mode));
+  absl::StatusOr<std::unique_ptr<WritableFile>> file =
+      fs.OpenForWriting(temporary, FileSystem::Create::kExclusive, mode);
+  if (absl::IsNotFound(file.status()) && !fs.IsDirectory(DirectoryOf(path))) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot write ", path, ": there is no directory ", DirectoryOf(path)));
+  }
+  if (!file.ok()) {
+    // Nobody has heard of the temporary name.
+    return absl::Status(file.status().code(),
+                        absl::StrReplaceAll(file.status().message(), {{temporary, path}}));
+  }
   return std::unique_ptr<AtomicFile>(
-      new AtomicFile(fs, path, std::move(temporary), std::move(file)));
+      new AtomicFile(fs, path, std::move(temporary), *std::move(file)));
 }
 
 AtomicFile::~AtomicFile() {

@@ -48,10 +48,12 @@ std::string StartBlock(const StartFacts& f) {
                fmt::format("{} a replica, CPU baseline {}", f.threads_per_replica, f.cpu_baseline));
   block += Row("coordinator", fmt::format("{}, data ports {}", f.coordinator, f.data_ports));
   if (f.slots < f.workers) {
-    block +=
-        Row("waiting for",
-            fmt::format("agents with {} more slot{}: everstep agent --coordinator {}",
-                        f.workers - f.slots, f.workers - f.slots == 1 ? "" : "s", f.coordinator));
+    const int more = f.workers - f.slots;
+    block += Row("waiting for",
+                 fmt::format("{} more slot{}; on another host:", more, more == 1 ? "" : "s"));
+    block += Row("", fmt::format("everstep agent --coordinator {} --slots {} --job-dir {}{} -- {}",
+                                 f.coordinator, more, f.job_dir, f.insecure ? " --insecure" : "",
+                                 f.program));
   }
   const std::string note = DivisionNote(f.replica_begins);
   if (!note.empty()) block += Row("note", note);

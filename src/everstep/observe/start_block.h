@@ -9,7 +9,7 @@ namespace everstep {
 
 struct StartFacts {
   std::string version;
-  std::string program;  // as given, with arguments
+  std::string program;  // with arguments, as a shell takes it
   std::string job_dir;
   uint64_t seed = 0;
   bool seed_drawn = false;  // nobody gave one
@@ -20,6 +20,7 @@ struct StartFacts {
   int cores = 1;  // of this host
   std::string cpu_baseline = "native";
   std::string coordinator;  // "host:port"
+  bool insecure = false;    // agents must say that they accept it, too
   std::string data_ports;   // "29710-29799"
 };
 

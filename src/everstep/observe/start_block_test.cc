@@ -35,7 +35,11 @@ TEST(StartBlock, ShowsWhatAPersonNeedsToRepeatOrJoinTheJob) {
   const std::string block = StartBlock(f);
   EXPECT_THAT(block, HasSubstr("seed         7 (drawn; --seed repeats it)"));
   EXPECT_THAT(block, HasSubstr("4 on 4 workers (1+1+1+1)"));
-  EXPECT_THAT(block, HasSubstr("2 more slots: everstep agent --coordinator 10.0.0.1:29700"));
+  EXPECT_THAT(block, HasSubstr("2 more slots; on another host:\n"));
+  EXPECT_THAT(block, HasSubstr("  everstep agent --coordinator 10.0.0.1:29700 --slots 2 --job-dir "
+                               "runs/train-1 -- train\n"));
+  f.insecure = true;
+  EXPECT_THAT(StartBlock(f), HasSubstr("--job-dir runs/train-1 --insecure -- train\n"));
   EXPECT_THAT(block, Not(HasSubstr("hint")));
   f.cores = 16;
   EXPECT_THAT(StartBlock(f), HasSubstr("2 of 16 cores are used"));

@@ -60,6 +60,9 @@ struct AgentResult {
   std::string reason;                 // empty when the job is done
   bool from_coordinator = false;      // the reason is the coordinator's
   std::vector<TaskFailure> failures;  // in the order they were seen
+  // Of each task that ran on this host, the log of its last process. A process that printed nothing
+  // has no such file.
+  std::map<Task, std::string> logs;
 };
 
 class Agent {

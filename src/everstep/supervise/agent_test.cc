@@ -161,6 +161,7 @@ TEST_F(AgentTest, AFailureIsReportedWithItsLastLinesAndLog) {
   EXPECT_EQ(result.failures[0].task, (Task{"worker", 1}));
   EXPECT_EQ(result.failures[0].tail, "disk on fire\n");
   EXPECT_EQ(result.failures[0].log_path, temp_.File("logs/worker_1/101.log"));
+  EXPECT_EQ(result.logs.at({"worker", 1}), temp_.File("logs/worker_1/101.log"));
   EXPECT_EQ(ExitCodeOfWaitStatus(link_.Sent<Exited>()[0].wait_status), 3);
   EXPECT_EQ(link_.Sent<Exited>()[0].tail, "disk on fire\n");
 }

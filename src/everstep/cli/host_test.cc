@@ -1,0 +1,72 @@
+// cli: rules of what is said at a job's end.
+#include "everstep/cli/host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "everstep/env/temp_directory.h"
+
+namespace everstep {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class LogNoteTest : public ::testing::Test {
+ protected:
+  LogNoteTest() {
+    result_.from_coordinator = true;
+    for (int i : {0, 1, 10}) {
+      result_.logs[{"worker", i}] = dir_.File("logs/worker_" + std::to_string(i) + "/7.log");
+    }
+  }
+  void Print(int worker) {
+    const std::string directory = dir_.File("logs/worker_" + std::to_string(worker));
+    ASSERT_TRUE(fs_.CreateDirectories(directory).ok());
+    ASSERT_TRUE(
+        fs_.OpenForWriting(JoinPath(directory, "7.log"), FileSystem::Create::kExclusive, 0644)
+            .ok());
+  }
+  std::string Note(const std::string& reason) {
+    result_.reason = reason;
+    return LogNote(result_, dir_.path(), fs_);
+  }
+
+  FileSystem& fs_ = RealFileSystem();
+  TempDirectory dir_;
+  AgentResult result_;
+};
+
+TEST_F(LogNoteTest, IsOfTheTaskThatTheReasonNames) {
+  Print(0);
+  Print(1);
+  Print(10);
+  result_.failures.push_back({{"worker", 0}, 9, "", result_.logs[{"worker", 0}]});
+  // It did not fail, it left: still it is the one that is named.
+  EXPECT_EQ(Note("worker:1 exited with code 0 before it joined the others"),
+            "  log  " + dir_.File("logs/worker_1/7.log") + "\n");
+  EXPECT_EQ(Note("worker:10 exited with code 3"),
+            "  log  " + dir_.File("logs/worker_10/7.log") + "\n");
+  // What it printed may name others.
+  EXPECT_EQ(Note("worker:1 exited with code 3; last lines:\nworker:0 is gone\n"),
+            "  log  " + dir_.File("logs/worker_1/7.log") + "\n");
+  EXPECT_EQ(Note("too few are left"), "  log  " + dir_.File("logs/worker_0/7.log") + "\n");
+}
+
+TEST_F(LogNoteTest, NamesNoFileThatIsNotThere) {
+  Print(0);
+  EXPECT_EQ(Note("worker:1 was ended by SIGSEGV"), "  log  none: worker:1 printed nothing\n");
+  EXPECT_EQ(Note("not enough slots"), "");
+}
+
+TEST_F(LogNoteTest, SaysWhenItIsOnAnotherHost) {
+  result_.logs.erase({"worker", 1});
+  EXPECT_EQ(Note("worker:1 on b exited with code 65"),
+            "  log  on the host of worker:1, in its job directory\n");
+  Print(1);  // the directory is shared
+  EXPECT_THAT(Note("worker:1 on b exited with code 65"), HasSubstr(dir_.File("logs/worker_1")));
+  EXPECT_THAT(Note("worker:1 on b exited with code 65"), Not(HasSubstr("worker_0")));
+}
+
+}  // namespace
+}  // namespace everstep
