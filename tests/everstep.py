@@ -67,7 +67,7 @@ def processes_of(marker):
 def abstract_sockets():
     """Names of all abstract unix sockets of ours that exist now."""
     names = set()
-    for line in open("/proc/net/unix", errors="replace"):
+    for line in pathlib.Path("/proc/net/unix").read_text(errors="replace").splitlines():
         name = line.split()[-1]
         if name.startswith("@everstep"):
             names.add(name)

@@ -93,7 +93,7 @@ JobEnded WaitForEnd(Coordinator& coordinator, SignalQueue& signals) {
 int RunCoordinator(const CoordinatorArguments& arguments) {
   // Before any thread is there.
   SignalQueue signals({SIGTERM, SIGINT, SIGHUP});
-  IgnorePipeSignal();
+  IgnoreSignal(SIGPIPE);
   int announce = -1;
   if (!absl::SimpleAtoi(arguments.announce_fd, &announce)) announce = -1;
   // To whoever started this process by program, else to the terminal.

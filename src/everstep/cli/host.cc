@@ -27,18 +27,7 @@ class TerminalView : public AgentView {
   }
 
   void ShowProgress(const Progress& progress) override {
-    const Scalars& s = progress.scalars;
-    ProgressState state;
-    state.step = s.epoch * s.steps_per_epoch + s.step_in_epoch;
-    state.total_steps = s.total_steps;
-    state.epoch = s.epoch;
-    state.epochs = s.epochs;
-    state.step_in_epoch = s.step_in_epoch;
-    state.steps_per_epoch = s.steps_per_epoch;
-    state.examples_per_second = s.examples_per_second;
-    state.workers = progress.workers;
-    state.values = s.values;
-    console_->ShowProgress(state);
+    console_->ShowProgress(progress.scalars, progress.workers);
   }
 
   void Say(const std::string& text) override { console_->Say(absl::StrCat("everstep: ", text)); }

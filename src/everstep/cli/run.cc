@@ -205,8 +205,11 @@ int RunJob(const RunPlan& plan, const GuardedProcess& self) {
     (void)coordinator->process.Wait(After(RealClock(), kCoordinatorEnd));
   }
   KillAllChildren(After(RealClock(), std::chrono::seconds(5)));
+  if (!result.ok()) {
+    job->Abandon();
+    return Fail(result.status());
+  }
   job->RemoveSecret();
-  if (!result.ok()) return Fail(result.status());
   SayOutcome(*result, job->path(), RealClock().Now() - start, &console);
   return result->code;
 }

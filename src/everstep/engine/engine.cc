@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
+#include "everstep/base/keyed_random.h"
 #include "everstep/base/status.h"
 #include "everstep/metrics/log.h"
 
@@ -183,16 +184,24 @@ Vote Engine::MakeVote() const {
   return vote;
 }
 
-absl::Status Engine::Conclude(const Vote& vote, Verdict* verdict) {
+absl::Status Engine::Conclude(Vote vote, bool state_digest, Verdict* verdict) {
+  // Programs that make different calls would wait for each other or mix up their sums.
+  vote.digest = HashKey({call_, vote.digest});
   EV_ASSIGN_OR_RETURN(*verdict, communicator_->Conclude(round_, vote, RoundDeadline()));
   ++round_;
-  return CheckVerdict(*verdict);
+  return CheckVerdict(*verdict, state_digest);
 }
 
-absl::Status Engine::CheckVerdict(const Verdict& verdict) const {
+absl::Status Engine::CheckVerdict(const Verdict& verdict, bool state_digest) const {
   if (verdict.min_step != verdict.max_step) {
     return absl::InternalError(absl::StrCat("workers of one view are at different steps, ",
                                             verdict.min_step, " to ", verdict.max_step));
+  }
+  if (!verdict.digests_equal && !state_digest) {
+    return absl::FailedPreconditionError(
+        "the workers' programs do not make the same calls: Fit or Evaluate was called with other "
+        "data, batch size, epochs or checkpoint interval on another worker; all must be started "
+        "with the same arguments");
   }
   if (!verdict.digests_equal) {
     return absl::InternalError(absl::StrCat(
@@ -206,12 +215,12 @@ absl::Status Engine::CheckVerdict(const Verdict& verdict) const {
 absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
   const Step now = step();
   Vote vote = MakeVote();
-  if (options_.digest_every > 0 && now % options_.digest_every == 0) {
-    vote.digest = QuickDigest(state_);
-  }
+  const bool compare =
+      options_.digest_every > 0 && now % options_.digest_every == options_.digest_every - 1;
+  if (compare) vote.digest = QuickDigest(state_);
   EV_RETURN_IF_ERROR(runner_->Train(round_, now, now - plan.begin, RoundDeadline()));
   Verdict verdict;
-  EV_RETURN_IF_ERROR(Conclude(vote, &verdict));
+  EV_RETURN_IF_ERROR(Conclude(vote, compare, &verdict));
   *leave = (verdict.wishes & kWishLeave) != 0;
   parts_.phases->Enter(Phase::kUpdate);
   const Reduced reduced = runner_->result();
@@ -227,6 +236,8 @@ absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
 
 absl::Status Engine::Train(const TrainPlan& plan) {
   source_ = plan.source;
+  call_ = HashKey({1, plan.source->fingerprint(), static_cast<uint64_t>(plan.begin),
+                   static_cast<uint64_t>(plan.end), static_cast<uint64_t>(plan.checkpoint_every)});
   while (step() < plan.end) {
     bool leave = false;
     absl::Status status = InView([&] {
@@ -253,6 +264,7 @@ absl::Status Engine::Train(const TrainPlan& plan) {
 
 absl::StatusOr<EvaluationSums> Engine::Evaluate(BatchSource& source, Step steps) {
   source_ = &source;
+  call_ = HashKey({2, source.fingerprint(), static_cast<uint64_t>(steps)});
   EvaluationSums total;
   total.sums.assign(parts_.learner->layout().statistics_size, 0.0);
   for (Step s = 0; s < steps; ++s) {
@@ -263,7 +275,7 @@ absl::StatusOr<EvaluationSums> Engine::Evaluate(BatchSource& source, Step steps)
       parts_.phases->Enter(Phase::kEvaluate);
       EV_RETURN_IF_ERROR(runner_->Evaluate(round_, s, RoundDeadline()));
       Verdict verdict;
-      EV_RETURN_IF_ERROR(Conclude(MakeVote(), &verdict));
+      EV_RETURN_IF_ERROR(Conclude(MakeVote(), false, &verdict));
       leave = (verdict.wishes & kWishLeave) != 0;
       return absl::OkStatus();
     });
@@ -287,7 +299,7 @@ absl::Status Engine::Checkpoint() {
     Vote vote = MakeVote();
     vote.digest = QuickDigest(state_);
     Verdict verdict;
-    EV_RETURN_IF_ERROR(Conclude(vote, &verdict));
+    EV_RETURN_IF_ERROR(Conclude(vote, true, &verdict));
     outcome = absl::OkStatus();
     const bool writer = communicator_->rank() == communicator_->view().committer;
     const CheckpointId id{step(), 0, communicator_->view().id};
@@ -297,7 +309,7 @@ absl::Status Engine::Checkpoint() {
     }
     vote = MakeVote();
     if (!outcome.ok()) vote.wishes |= kWishFailed;
-    EV_RETURN_IF_ERROR(Conclude(vote, &verdict));
+    EV_RETURN_IF_ERROR(Conclude(vote, false, &verdict));
     if ((verdict.wishes & kWishFailed) != 0 && outcome.ok()) {
       outcome = absl::ResourceExhaustedError("the committer could not write the checkpoint");
     }

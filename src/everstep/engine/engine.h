@@ -109,8 +109,9 @@ class Engine {
   // Runs `round` in a running view until it succeeds there or an error that is final comes up.
   absl::Status InView(const std::function<absl::Status()>& round);
   absl::Status TrainStep(const TrainPlan& plan, bool* leave);
-  absl::Status Conclude(const Vote& vote, Verdict* verdict);
-  absl::Status CheckVerdict(const Verdict& verdict) const;
+  // Ends a round of the call that call_ names. `state_digest`: the vote has one.
+  absl::Status Conclude(Vote vote, bool state_digest, Verdict* verdict);
+  absl::Status CheckVerdict(const Verdict& verdict, bool state_digest) const;
   absl::Status LeaveAtBoundary();
   Vote MakeVote() const;
   Position Now() const;
@@ -127,6 +128,7 @@ class Engine {
   std::unique_ptr<RoundRunner> runner_;
   BatchSource* runner_source_ = nullptr;
   Round round_ = 0;
+  uint64_t call_ = 0;  // names the running Train or Evaluate and its arguments
   Step checkpointed_ = -1;
   std::optional<Stop> pending_stop_;  // to leave at the next boundary
 };

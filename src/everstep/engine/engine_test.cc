@@ -124,6 +124,19 @@ TEST(Engine, DifferentStatesAreFoundAtTheNextComparison) {
   }
 }
 
+TEST(Engine, WorkersWhoseProgramsMakeDifferentCallsAreRefusedAtTheFirstStep) {
+  Cluster cluster(2, 2);
+  cluster.Each([&](TestWorker& w) {
+    TrainPlan plan;
+    plan.source = &w.source;
+    plan.end = &w == cluster.all[0].get() ? 10 : 20;  // as with other --epochs
+    w.status = w.engine->Train(plan);
+    EXPECT_TRUE(absl::IsFailedPrecondition(w.status)) << w.status;
+    EXPECT_EQ(w.engine->step(), 0);
+    w.code = w.engine->Leave(LeaveReason::kFailed, 78, std::string(w.status.message()));
+  });
+}
+
 TEST(Engine, OneToldToLeaveMakesAllStopAfterTheSameStepWithACheckpointOfIt) {
   Cluster cluster(3, 3);
   cluster.all[2]->leave_after = 7;

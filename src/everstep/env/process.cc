@@ -377,7 +377,7 @@ bool KillAllChildren(Deadline deadline) {
   }
 }
 
-void IgnorePipeSignal() { signal(SIGPIPE, SIG_IGN); }
+void IgnoreSignal(int number) { signal(number, SIG_IGN); }
 
 absl::Status RedirectStandardError(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -410,7 +410,12 @@ int ExitCodeOfWaitStatus(int status) {
 SignalQueue::SignalQueue(const std::vector<int>& signals) {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : signals) sigaddset(&set, signal);
+  for (int signal : signals) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    // A blocked signal is queued even where it would be ignored.
+    if (signal != SIGHUP || now.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   fd_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }

@@ -93,9 +93,9 @@ bool HasChildren();  // living or not reaped
 // some were still there at `deadline` (asleep in the kernel).
 bool KillAllChildren(Deadline deadline);
 
-// Writing to a pipe or socket without a reader is an error, not the end. Children do not inherit
-// it.
-void IgnorePipeSignal();
+// For SIGPIPE (a write without a reader is then an error, not the end) and SIGTTOU (a process in
+// the background may then write to a terminal that is set to `tostop`). Children do not inherit it.
+void IgnoreSignal(int signal);
 
 // From now on what this process writes to standard error is added to `path`, which is made.
 absl::Status RedirectStandardError(const std::string& path);
@@ -111,7 +111,8 @@ bool WasKilled(int status);  // by a signal
 int ExitCodeOfWaitStatus(int status);
 
 // Blocks `signals` in the calling thread, and so in threads it makes later, and hears them. Make it
-// before any other thread runs. Never unblocks: two readers of one signal would share it out.
+// before any other thread runs. Never unblocks: two readers of one signal would share it out. A
+// SIGHUP that this process was started to ignore (nohup) stays unheard.
 class SignalQueue {
  public:
   explicit SignalQueue(const std::vector<int>& signals);

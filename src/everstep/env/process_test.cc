@@ -282,5 +282,18 @@ TEST(SignalQueue, HearsWhatIsBlocked) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
+TEST(SignalQueue, LeavesAnIgnoredHangUpIgnored) {
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, nullptr, &before);
+  signal(SIGHUP, SIG_IGN);
+  {
+    SignalQueue queue({SIGHUP, SIGUSR2});
+    raise(SIGHUP);
+    EXPECT_FALSE(queue.Next().has_value());
+  }
+  signal(SIGHUP, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 }  // namespace
 }  // namespace everstep

@@ -128,6 +128,7 @@ void Decider::On(const Tick&) {
   if (!IsEnding()) WaitForWorkers();
   GiveUpLost();
   if (!IsEnding()) Diagnose();
+  if (!IsEnding()) LookForForeverWaiting();
   if (!IsEnding()) TellOfSilence();
   if (IsEnding()) WatchEnding();
   SendProgress();

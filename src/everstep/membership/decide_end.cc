@@ -75,6 +75,7 @@ void Decider::WatchEnding() {
   EndIfAllGone();  // agents may have been given up
   if (state_.phase != JobPhase::kEnding) return;
   const Duration since = now_ - state_.ending->since;
+  if (since >= state_.options.grace / 2) FreeTheWaiting();
   if (since < state_.options.grace) return;
   std::vector<std::string> names;
   for (const WorkerEntry& worker : state_.workers) {
@@ -91,6 +92,18 @@ void Decider::WatchEnding() {
                    "; look for processes left on its host"),
       true);
   End();
+}
+
+// Who was told to leave finishes its step first. One whose step does not end, because it waits for
+// a member that will never come, is freed while it still has time to exit by itself.
+void Decider::FreeTheWaiting() {
+  if (state_.ending->freed) return;
+  state_.ending->freed = true;
+  std::vector<Incarnation> waiting;
+  for (const WorkerEntry& worker : state_.workers) {
+    if (!worker.exited && worker.hello && !worker.away) waiting.push_back(worker.incarnation);
+  }
+  Tell(std::move(waiting), Close{state_.view.id, state_.ending->reason});
 }
 
 void Decider::EndIfAllGone() {

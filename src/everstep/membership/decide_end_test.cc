@@ -74,6 +74,52 @@ TEST(Finishing, WhoDoesNotExitIsKilledAfterTheGraceAndTheJobIsDone) {
   EXPECT_EQ(job.end->code, kExitDone);
 }
 
+TEST(Finishing, AWorkerThatWaitsForOneThatHasFinishedEndsTheJobWithTheReason) {
+  TestJob job(2);
+  job.Train();
+  job.Leaves(1, LeaveReason::kFinished);
+  Beat beat;
+  beat.view = job.state.view.id;
+  beat.phase = "evaluate";
+  beat.waits = {1};
+  for (int i = 0; i < 5; ++i) {  // a vote may still be under way
+    job.Says(0, beat);
+    job.Pass(250 * kMs);
+    EXPECT_TRUE(job.Got<Stop>(0).empty());
+  }
+  for (int i = 0; i < 8; ++i) {
+    job.Says(0, beat);
+    job.Pass(250 * kMs);
+  }
+  ASSERT_THAT(job.Got<Stop>(0), SizeIs(1));
+  EXPECT_EQ(job.Got<Stop>(0)[0].code, kExitConfiguration);
+  EXPECT_THAT(job.Got<Stop>(0)[0].reason, HasSubstr("worker:1 has finished but worker:0 waits"));
+}
+
+TEST(Finishing, AWorkerThatComputesWhileOthersHaveFinishedIsWaitedFor) {
+  TestJob job(2);
+  job.Train();
+  job.Leaves(1, LeaveReason::kFinished);
+  Beat beat;
+  beat.view = job.state.view.id;
+  for (int i = 0; i < 100; ++i) {
+    job.Says(0, beat);
+    job.Pass(250 * kMs);
+  }
+  EXPECT_TRUE(job.Got<Stop>(0).empty());
+}
+
+TEST(Finishing, AStepThatDoesNotEndIsCutShortAtHalfTheGrace) {
+  TestJob job(2);
+  job.Train();
+  job.Feed(StopAsked{"told to stop"});
+  job.Pass(job.options.grace / 2 - kSecond);
+  EXPECT_TRUE(job.Got<Close>(0).empty());
+  job.Pass(2 * kSecond);
+  ASSERT_THAT(job.Got<Close>(0), SizeIs(1));
+  EXPECT_EQ(job.Got<Close>(0)[0].view, job.state.view.id);
+}
+
 TEST(Finishing, AnAgentThatNeverReportsDoesNotKeepTheJob) {
   TestJob job(2);
   job.Train();

@@ -68,6 +68,7 @@ void Decider::SendProgress() {
 void Decider::OnLeaving(WorkerEntry& worker, const Leaving& leaving) {
   if (IsEnding()) return TellToStop({&worker});  // it may not have heard the first time
   worker.leaving = leaving;
+  worker.left_at = now_;
   const WorkerState before = worker.state;
   SetState(worker, WorkerState::kLeaving);
   switch (leaving.reason) {
@@ -102,6 +103,26 @@ void Decider::FinishIfAllLeft() {
   BeginEnding(kExitOurFault,
               absl::StrCat("the workers finished in different states: ", OddOnes(by_state),
                            "; the last checkpoint cannot be trusted"));
+}
+
+// A step needs all members; one that has finished will not come to it. A vote that was under way
+// when it left has arrived long before.
+void Decider::LookForForeverWaiting() {
+  if (state_.phase != JobPhase::kTraining || Count(WorkerState::kLeaving) == 0) return;
+  for (const WorkerEntry& worker : state_.workers) {
+    if (!worker.beat || worker.beat->view != state_.view.id || worker.exited) continue;
+    for (int rank : worker.beat->waits) {
+      if (rank < 0 || rank >= static_cast<int>(state_.view.members.size())) continue;
+      const WorkerEntry* peer = Find(state_.view.members[rank].incarnation);
+      if (peer == nullptr || peer->state != WorkerState::kLeaving || peer->exited) continue;
+      if (worker.last_beat - peer->left_at < state_.options.lost_after) continue;
+      return BeginEnding(
+          kExitConfiguration,
+          absl::StrCat(NameFor(*peer), " has finished but ", NameFor(worker),
+                       " waits for it in a step; every worker must make the same calls of Fit and "
+                       "Evaluate (is one of them inside `if (strategy.IsChief())`?)"));
+    }
+  }
 }
 
 // Weak evidence: it may only be busy, or stopped by someone. Told, not acted on.

@@ -44,6 +44,7 @@ class Decider {
   void OnLeaving(WorkerEntry& worker, const Leaving& leaving);
   void FinishIfAllLeft();
   void TellOfSilence();
+  void LookForForeverWaiting();
   void SendProgress();
 
   // decide_failure.cc: from the first sign of a failure to its cause.
@@ -66,6 +67,7 @@ class Decider {
   void TellToStop(std::vector<WorkerEntry*> workers);
   void OnExitAtEnd(WorkerEntry& worker, const Exited& exited);
   void KillRest();
+  void FreeTheWaiting();
   void StopRequested(const std::string& reason);
   void WatchEnding();
   void EndIfAllGone();

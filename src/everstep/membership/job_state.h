@@ -82,6 +82,7 @@ struct WorkerEntry {
   std::optional<Beat> beat;
   std::optional<Synced> synced;
   std::optional<Leaving> leaving;
+  TimePoint left_at;      // when leaving
   std::string complaint;  // why its links to peers broke, as it says; empty: no complaint
   TimePoint complained_at;
   bool accused = false;  // a peer says that its link to this worker broke
@@ -103,6 +104,7 @@ struct Ending {
   std::string reason;  // one line; empty when the job is done
   std::string tail;    // the last lines of whoever caused it
   TimePoint since;
+  bool freed = false;  // half the grace is over; no step is waited for any more
   bool told_to_kill = false;
 };
 

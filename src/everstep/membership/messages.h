@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "everstep/base/clock.h"
+#include "everstep/base/scalars.h"
 #include "everstep/base/step.h"
 #include "everstep/base/view.h"
 
@@ -32,24 +33,13 @@ struct Hello {
   uint64_t digest = 0;
 };
 
-// Values shown to people, of the training so far. Sent by every worker, used from the committer.
-struct Scalars {
-  Step total_steps = 0;  // where Fit ends; 0 when unknown
-  int64_t epoch = 0;     // from 0
-  int64_t epochs = 0;
-  Step step_in_epoch = 0;
-  Step steps_per_epoch = 0;
-  double examples_per_second = 0;
-  std::vector<std::pair<std::string, double>> values;  // "loss", ...: means over the epoch so far
-};
-
 struct Beat {
   ViewId view;
   Step step = 0;
   std::string phase;  // "input", "forward_backward", "wait_for_peer", ...
   Duration in_phase{};
   std::vector<int> waits;  // ranks it waits for
-  Scalars scalars;
+  Scalars scalars;         // sent by every worker, used from the committer
 };
 
 struct LinkLost {

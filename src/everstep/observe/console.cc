@@ -27,13 +27,15 @@ void Console::Say(std::string_view text) {
   Line(err_, absl::StrCat(ToAbsl(text), ended ? "" : "\n"));
 }
 
-void Console::ShowProgress(const ProgressState& state) {
+void Console::ShowProgress(const Scalars& scalars, int workers) {
   std::lock_guard<std::mutex> lock(mutex_);
-  Write(err_, renderer_.Update(clock_.Now(), state));
+  bar_wanted_ = true;
+  Write(err_, renderer_.Update(clock_.Now(), scalars, workers));
 }
 
 void Console::ClearProgress() {
   std::lock_guard<std::mutex> lock(mutex_);
+  bar_wanted_ = false;
   Write(err_, renderer_.Clear());
 }
 
@@ -51,7 +53,7 @@ void Console::Line(Stream& stream, std::string text) {
   } else {
     ++stream.dropped;
   }
-  if (over_bar) Write(err_, renderer_.Redraw());
+  if (over_bar && bar_wanted_) Write(err_, renderer_.Redraw());
 }
 
 bool Console::Write(Stream& stream, std::string_view text) {

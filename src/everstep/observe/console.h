@@ -23,8 +23,8 @@ class Console {
   void ProcessLine(std::string_view process, bool error, std::string_view text);
   // A text of the launcher itself, to `err`; its end is added unless it is there.
   void Say(std::string_view text);
-  void ShowProgress(const ProgressState& state);
-  void ClearProgress();
+  void ShowProgress(const Scalars& scalars, int workers);
+  void ClearProgress();  // until the next ShowProgress
 
  private:
   struct Stream {
@@ -42,6 +42,7 @@ class Console {
   std::mutex mutex_;
   Stream out_, err_;
   ProgressRenderer renderer_;
+  bool bar_wanted_ = false;
 };
 
 }  // namespace everstep

@@ -49,13 +49,13 @@ class FakeClock : public Clock {
 TEST_F(ConsoleTest, ProgressIsPlainLinesWhereThereIsNoTerminal) {
   FakeClock clock;
   Console console(out_.write.get(), err_.write.get(), clock);
-  ProgressState state;
-  state.step = 3;
+  Scalars state;
+  state.step_in_epoch = 3;
   state.total_steps = 10;
-  console.ShowProgress(state);
+  console.ShowProgress(state, 1);
   clock.now += std::chrono::seconds(11);
-  console.ShowProgress(state);
-  console.ShowProgress(state);
+  console.ShowProgress(state, 1);
+  console.ShowProgress(state, 1);
   const std::string text = Read(err_);
   EXPECT_THAT(text, HasSubstr("step 3/10"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << "not more than one in 10 s";

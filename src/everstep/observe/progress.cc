@@ -31,14 +31,14 @@ std::string Bar(int64_t done, int64_t all, int width) {
 
 }  // namespace
 
-std::string ProgressBar(const ProgressState& s, int width) {
+std::string ProgressBar(const Scalars& s, int workers, int width) {
   const std::string head = fmt::format("epoch {}/{} ", s.epoch + 1, std::max<int64_t>(s.epochs, 1));
   const std::string count = fmt::format(" {}/{}", s.step_in_epoch, s.steps_per_epoch);
   std::vector<std::string> words = {
       fmt::format("  {} examples/s", Thousands(s.examples_per_second))};
   for (const auto& [name, value] : s.values)
     words.push_back(fmt::format("  {} {:.4f}", name, value));
-  words.push_back(fmt::format("  {} worker{}", s.workers, s.workers == 1 ? "" : "s"));
+  words.push_back(fmt::format("  {} worker{}", workers, workers == 1 ? "" : "s"));
 
   const int fixed = static_cast<int>(head.size() + count.size()) + 2;
   int rest = 0;
@@ -53,28 +53,28 @@ std::string ProgressBar(const ProgressState& s, int width) {
   return line;
 }
 
-std::string ProgressLine(const ProgressState& s) {
+std::string ProgressLine(const Scalars& s) {
   std::string line =
-      fmt::format("step {}/{}, epoch {}/{}, {:.0f} examples/s", s.step, s.total_steps, s.epoch + 1,
-                  std::max<int64_t>(s.epochs, 1), s.examples_per_second);
+      fmt::format("step {}/{}, epoch {}/{}, {:.0f} examples/s", s.step(), s.total_steps,
+                  s.epoch + 1, std::max<int64_t>(s.epochs, 1), s.examples_per_second);
   for (const auto& [name, value] : s.values) line += fmt::format(", {} {:.4f}", name, value);
   return line;
 }
 
-std::string ProgressRenderer::Update(TimePoint now, const ProgressState& state) {
-  if (state.total_steps == 0) return {};
+std::string ProgressRenderer::Update(TimePoint now, const Scalars& scalars, int workers) {
+  if (scalars.total_steps == 0) return {};
   const Duration interval = terminal_ ? kBarInterval : kLineInterval;
   if (!any_ && !terminal_) {  // the first line comes after the first interval: short jobs need none
     any_ = true;
     last_ = now;
     return {};
   }
-  const bool done = state.step >= state.total_steps;
+  const bool done = scalars.step() >= scalars.total_steps;
   if (any_ && now - last_ < interval && !(terminal_ && done)) return {};
   any_ = true;
   last_ = now;
-  if (!terminal_) return ProgressLine(state) + "\n";
-  bar_ = ProgressBar(state, width_ - 1);
+  if (!terminal_) return ProgressLine(scalars) + "\n";
+  bar_ = ProgressBar(scalars, workers, width_ - 1);
   shown_ = false;
   return Redraw();
 }

@@ -1,34 +1,19 @@
 // observe: how far training is, for a person at a terminal or reading a log.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "everstep/base/clock.h"
+#include "everstep/base/scalars.h"
 
 namespace everstep {
 
-// What is shown. Steps are of the present Fit.
-struct ProgressState {
-  int64_t step = 0;
-  int64_t total_steps = 0;  // 0: unknown yet
-  int64_t epoch = 0;        // from 0
-  int64_t epochs = 0;
-  int64_t step_in_epoch = 0;
-  int64_t steps_per_epoch = 0;
-  double examples_per_second = 0;
-  int workers = 0;
-  std::vector<std::pair<std::string, double>> values;  // "loss", ...
-};
-
 // "epoch 2/5 [=====>    ] 120/235  41,200 examples/s  loss 0.2912  4 workers", at most `width`
 // columns: the bar shrinks first, then words at the end are left out.
-std::string ProgressBar(const ProgressState& state, int width);
+std::string ProgressBar(const Scalars& scalars, int workers, int width);
 
 // "step 355/1175, epoch 2/5, 41200 examples/s, loss 0.2912, accuracy 0.9155": for logs.
-std::string ProgressLine(const ProgressState& state);
+std::string ProgressLine(const Scalars& scalars);
 
 // Decides what to print when; the caller prints it. Pure: `now` is passed in.
 //   On a terminal: a bar on the last line, drawn again at most 10 times a second. Other lines go
@@ -38,8 +23,8 @@ class ProgressRenderer {
  public:
   ProgressRenderer(bool terminal, int width) : terminal_(terminal), width_(width) {}
 
-  // What to write now for the new state; may be empty.
-  std::string Update(TimePoint now, const ProgressState& state);
+  // What to write now for the new figures; may be empty.
+  std::string Update(TimePoint now, const Scalars& scalars, int workers);
   // Takes the bar off the screen; empty when none is there.
   std::string Clear();
   // Puts it back.

@@ -23,7 +23,8 @@ int RunWorker(const std::function<absl::Status(Worker&)>& train) {
   try {  // the program's own code; none of ours throws
     outcome = train(**worker);
   } catch (const std::exception& e) {
-    outcome = absl::InternalError(std::string("the program threw: ") + e.what());
+    // Its own failure, not ours: the code that a shell gives to programs that just failed.
+    outcome = WithExitCode(absl::InternalError(std::string("the program threw: ") + e.what()), 1);
   }
   return (*worker)->Finish(outcome);
 }

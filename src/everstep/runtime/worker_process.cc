@@ -15,7 +15,6 @@
 #include "everstep/env/environment.h"
 #include "everstep/env/file.h"
 #include "everstep/env/signals.h"
-#include "everstep/env/terminal.h"
 #include "everstep/job/directory.h"
 #include "everstep/learner/kernels_info.h"
 #include "everstep/membership/lone_link.h"
@@ -108,7 +107,7 @@ absl::Status WorkerProcess::StartAlone() {
   EV_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Create(RealFileSystem(), job));
   directory.RemoveSecret();  // nobody else will ever need it
   spec_ = directory.spec();
-  progress_ = std::make_unique<ProgressRenderer>(IsTerminal(2), TerminalWidth(2));
+  console_ = std::make_unique<Console>(1, 2, RealClock());
   std::fprintf(stderr, "everstep %s: one worker, %d replicas, seed %llu, job %s\n", kVersion,
                spec_.replicas, static_cast<unsigned long long>(spec_.seed),
                spec_.directory.c_str());
@@ -195,29 +194,17 @@ absl::StatusOr<std::unique_ptr<BatchSource>> WorkerProcess::Open(const Dataset& 
 
 void WorkerProcess::ShowProgress(const Scalars& s) {
   probe_.SetScalars(s);
-  if (progress_ == nullptr) return;
-  ProgressState state;
-  state.step = s.epoch * s.steps_per_epoch + s.step_in_epoch;
-  state.total_steps = s.total_steps;
-  state.epoch = s.epoch;
-  state.epochs = s.epochs;
-  state.step_in_epoch = s.step_in_epoch;
-  state.steps_per_epoch = s.steps_per_epoch;
-  state.examples_per_second = s.examples_per_second;
-  state.workers = 1;
-  state.values = s.values;
-  std::fputs(progress_->Update(RealClock().Now(), state).c_str(), stderr);
+  if (console_ != nullptr) console_->ShowProgress(s, 1);
 }
 
 void WorkerProcess::Print(const std::string& line) {
-  if (progress_ != nullptr) std::fputs(progress_->Clear().c_str(), stderr);
+  if (console_ != nullptr) console_->ClearProgress();
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
-  if (progress_ != nullptr) std::fputs(progress_->Redraw().c_str(), stderr);
 }
 
 int WorkerProcess::Finish(const absl::Status& outcome) {
-  if (progress_ != nullptr) std::fputs(progress_->Clear().c_str(), stderr);
+  if (console_ != nullptr) console_->ClearProgress();
   std::fflush(stdout);
   const bool told = absl::IsCancelled(outcome) || (outcome.ok() && probe_.ToldToLeave());
   int code = ExitCodeFor(outcome);

@@ -12,7 +12,7 @@
 #include "everstep/engine/engine.h"
 #include "everstep/job/spec.h"
 #include "everstep/membership/control.h"
-#include "everstep/observe/progress.h"
+#include "everstep/observe/console.h"
 #include "everstep/train/worker.h"
 #include "everstep/trust/secret.h"
 
@@ -64,7 +64,7 @@ class WorkerProcess : public Worker {
   std::unique_ptr<ControlLink> control_;
   std::unique_ptr<DirectoryStore> store_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<ProgressRenderer> progress_;  // alone only
+  std::unique_ptr<Console> console_;  // alone only
 };
 
 }  // namespace everstep

@@ -86,6 +86,8 @@ absl::StatusOr<Variables> ChildEnvironment(const Spawn& spawn, const ChildContex
   if (auto threads = spawn.settings.find("EVERSTEP_THREADS_PER_REPLICA");
       threads != spawn.settings.end()) {
     variables["OMP_NUM_THREADS"] = threads->second;
+    // Threads that spin while they wait take the core from the ones that work, on a full machine.
+    variables.emplace("OMP_WAIT_POLICY", "passive");
   }
   variables.emplace("PYTHONUNBUFFERED", "1");
   variables.emplace("PYTHONFAULTHANDLER", "1");

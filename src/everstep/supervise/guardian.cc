@@ -18,11 +18,36 @@ namespace {
 
 const std::vector<int> kSignals = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
 
-void PassOn(SignalQueue& signals, const Process& agent) {
-  while (const std::optional<int> signal = signals.Next()) {
-    if (*signal != SIGCHLD) agent.Signal(*signal);
+// Passes signals on; and as every wait has an end: an agent that is still there some time after the
+// second wish to stop is killed.
+class Relay {
+ public:
+  Relay(SignalQueue& signals, const Process& agent) : signals_(signals), agent_(agent) {}
+
+  void PassOn() {
+    const TimePoint now = RealClock().Now();
+    while (const std::optional<int> signal = signals_.Next()) {
+      if (*signal == SIGCHLD) continue;
+      agent_.Signal(*signal);
+      first_ = std::min(first_, now);
+      if (now - first_ >= kSecondWish) kill_at_ = std::min(kill_at_, now + kPatience);
+    }
+    if (now >= kill_at_) agent_.Signal(SIGKILL);
   }
-}
+  Duration NextLook() const {
+    return kill_at_ != Deadline::max() ? Duration(std::chrono::milliseconds(100))
+                                       : std::chrono::hours(1);
+  }
+
+ private:
+  static constexpr Duration kSecondWish = std::chrono::seconds(2);
+  static constexpr Duration kPatience = std::chrono::seconds(15);
+
+  SignalQueue& signals_;
+  const Process& agent_;
+  TimePoint first_ = TimePoint::max();
+  Deadline kill_at_ = Deadline::max();
+};
 
 // Waits until the processes that came to us have ended by themselves, at most until `deadline`.
 void WaitForOrphans(SignalQueue& signals, Deadline deadline) {
@@ -40,7 +65,8 @@ void WaitForOrphans(SignalQueue& signals, Deadline deadline) {
 }  // namespace
 
 int RunGuarded(const std::function<int(const GuardedProcess&)>& body, Duration orphan_grace) {
-  IgnorePipeSignal();
+  IgnoreSignal(SIGPIPE);
+  IgnoreSignal(SIGTTOU);  // the copy is in the background of a terminal
   BecomeSubreaper();
   // Before the copy is made, so that none is missed on either side.
   SignalQueue signals(kSignals);
@@ -55,9 +81,10 @@ int RunGuarded(const std::function<int(const GuardedProcess&)>& body, Duration o
     WriteAll(2, absl::StrCat("everstep: ", agent.status().message(), "\n"));
     return ExitCodeFor(agent.status());
   }
+  Relay relay(signals, *agent);
   std::optional<int> status;
   while (!status.has_value()) {
-    PassOn(signals, *agent);
+    relay.PassOn();
     while (const pid_t pid = ExitedChild()) {
       if (pid == agent->pid()) break;
       ReapChild(pid);
@@ -65,7 +92,7 @@ int RunGuarded(const std::function<int(const GuardedProcess&)>& body, Duration o
     status = agent->Poll();
     if (status.has_value()) break;
     PollItem items[] = {{signals.fd(), true}, {agent->pidfd(), true}};
-    (void)Poll(absl::MakeSpan(items), std::chrono::hours(1));
+    (void)Poll(absl::MakeSpan(items), relay.NextLook());
   }
   if (WasKilled(*status)) {
     WriteAll(2, absl::StrCat("everstep: the supervising process ", DescribeWaitStatus(*status),
