@@ -65,8 +65,6 @@ void Acceptor::Run() {
     }
     if (items[1].readable) AcceptAll(tcp_.get(), /*is_unix=*/false);
     if (items[2].readable) AcceptAll(unix_listener_.get(), /*is_unix=*/true);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    pending_count_ = static_cast<int>(pending_.size());
   }
 }
 
@@ -164,11 +162,6 @@ std::optional<Arrival> Acceptor::Take(const ViewId& view, Duration limit) {
   };
   arrived_.wait_for(lock, limit, take);
   return taken;
-}
-
-int Acceptor::pending_for_test() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return pending_count_;
 }
 
 }  // namespace everstep

@@ -46,8 +46,6 @@ class Acceptor {
   // The newest arrival of `view`, waiting up to `limit`. Any thread.
   std::optional<Arrival> Take(const ViewId& view, Duration limit);
 
-  int pending_for_test();
-
  private:
   struct Pending {
     UniqueFd socket;
@@ -77,7 +75,6 @@ class Acceptor {
   std::condition_variable arrived_;
   std::list<Arrival> parked_;
   ViewId floor_;
-  int pending_count_ = 0;
 
   std::thread thread_;
 };

@@ -149,7 +149,9 @@ absl::StatusOr<Verdict> TreeCommunicator::Conclude(Round round, const Vote& vote
   }
   const int members = shop_.plan().num_members();
   const auto missing = [&](int r) {
-    return !HaveVote(r, number) || (links_[r] != nullptr && !links_[r]->idle());
+    // Who has left had all it needed, and takes nothing more.
+    const bool sending = links_[r] != nullptr && !links_[r]->idle() && !departures_.Has(r);
+    return sending || !HaveVote(r, number);
   };
   const absl::Status all = Await(
       [&] {

@@ -26,7 +26,9 @@ struct EndpointOptions {
   int first_port = 29710;                 // then the first free one of these
   int last_port = 29799;
   Duration step_limit = std::chrono::seconds(5);  // of one message of a handshake
-  Duration lost_after = std::chrono::seconds(2);  // nothing acknowledged: the host is gone
+  // Of bytes that a peer's kernel does not acknowledge: its host is gone. Not below 1 s in earnest:
+  // kernels put off acknowledgements by up to 200 ms.
+  Duration lost_after = std::chrono::seconds(2);
   AcceptorOptions acceptor;
 };
 

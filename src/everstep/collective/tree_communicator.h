@@ -130,7 +130,6 @@ class TreeCommunicator : public Communicator, private FrameSink {
   uint64_t last_word_ = 0;               // of the last Reduce or Conclude
   uint64_t buckets_hash_ = 0;            // of the round
   int64_t conclusions_ = 0;
-  int votes_unsent_ = 0;
   std::vector<std::array<ReceivedVote, 2>> votes_;  // by rank, of other groups
   std::vector<std::vector<std::byte>> texts_;   // by rank: bytes of a vote or farewell coming in
   std::vector<std::atomic<uint64_t>> waiting_;  // by rank: the word waited for, or 0
