@@ -1,17 +1,15 @@
-# collective: two hosts (network namespaces): the bytes really cross, once each way, and a host that
+# tests: collectives on two hosts (network namespaces): the bytes really cross, once each way, and a host that
 # vanishes is named. Exits 77 where namespaces cannot be made.
 import os
-import pathlib
 import subprocess
 import sys
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests"))
-from hosts import TwoHosts  # noqa: E402
+import everstep as ev
+from hosts import TwoHosts
 
-BENCH = str(pathlib.Path(os.environ.get("EVERSTEP_BIN", ROOT / "build" / "bin")) / "allreduce_bench")
+BENCH = str(ev.BIN / "bench_allreduce")
 SECRET = os.urandom(32).hex()
 
 

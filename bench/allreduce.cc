@@ -1,7 +1,7 @@
-// collective: measures all-reduces.
+// bench: measures all-reduces.
 //
-//   allreduce_bench MEMBERS FLOATS ROUNDS [tcp]            all members, on this host
-//   allreduce_bench join RANK ADDRESS,... FLOATS ROUNDS SECRET    one member; addresses of all, by
+//   bench_allreduce MEMBERS FLOATS ROUNDS [tcp]            all members, on this host
+//   bench_allreduce join RANK ADDRESS,... FLOATS ROUNDS SECRET    one member; addresses of all, by
 //                                                          rank; equal hosts share memory
 //
 // Members are processes of this program. Prints, in microseconds: the sum alone (Reduce and Wait),
@@ -220,8 +220,8 @@ int main(int argc, char** argv) {
   if (argc == 7 && std::string(argv[1]) == "join") return everstep::Join(argv);
   if (argc < 4 || argc > 5) {
     std::fprintf(stderr,
-                 "usage: allreduce_bench MEMBERS FLOATS ROUNDS [tcp]\n"
-                 "       allreduce_bench join RANK ADDRESS,... FLOATS ROUNDS SECRET\n");
+                 "usage: bench_allreduce MEMBERS FLOATS ROUNDS [tcp]\n"
+                 "       bench_allreduce join RANK ADDRESS,... FLOATS ROUNDS SECRET\n");
     return 2;
   }
   return everstep::Run(std::stoi(argv[1]), argv[2], argv[3], argc == 5 ? argv[4] : "shm");
