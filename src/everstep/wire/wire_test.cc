@@ -293,7 +293,9 @@ TEST(Handshake, EachEndRefusesAnotherSecret) {
     wire::Proof proof;
     ASSERT_TRUE(client.Answer(server.challenge(), &answer).ok());
     EXPECT_EQ(server.Check(answer, &proof).ok(), equal);
-    if (equal) EXPECT_TRUE(client.Check(proof).ok());
+    if (equal) {
+      EXPECT_TRUE(client.Check(proof).ok());
+    }
   }
 }
 
