@@ -31,6 +31,8 @@ absl::Status PosixError(const char* what, const std::string& path, int error) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
       return absl::NotFoundError(message);
     case EISDIR:
       // What the caller wanted to read is not there, and will not be at another time either.
@@ -148,13 +150,19 @@ class PosixFileSystem : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
       const std::string& path) override {
-    const int fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+    // Not blocking: a pipe that nobody writes to would else hold the caller for ever.
+    const int fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
     if (fd < 0) return PosixError("open", path, errno);
     struct stat info {};
     if (fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
       const int error = S_ISDIR(info.st_mode) ? EISDIR : errno;
       close(fd);
       return PosixError("read", path, error);
+    }
+    if (!S_ISREG(info.st_mode)) {
+      close(fd);
+      return absl::NotFoundError(
+          absl::StrCat("cannot read ", path, ": it is not a file but a pipe, socket or device"));
     }
     return std::make_unique<PosixRandomAccessFile>(path, fd, static_cast<int64_t>(info.st_size));
   }

@@ -91,6 +91,17 @@ TEST_P(FileTest, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(fs_.SyncDirectory(Path("none")).code(), absl::StatusCode::kNotFound);
 }
 
+TEST_P(RealFileTest, WhatIsNoFileIsRefusedAtOnce) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  for (const std::string& path : {Path("pipe"), std::string("/dev/zero")}) {
+    const absl::Status status = fs_.OpenForReading(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("not a file but a pipe, socket or device"));
+  }
+  ASSERT_EQ(symlink("loop", Path("loop").c_str()), 0);
+  EXPECT_EQ(fs_.OpenForReading(Path("loop")).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_P(RealFileTest, AFullDiskIsResourceExhausted) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   const absl::Status status = Write("/dev/full", "x");

@@ -139,7 +139,8 @@ EndpointOptions WorkerProcess::OptionsOfEndpoint() const {
   options.last_port = spec_.port_range.last;
   options.lost_after = spec_.lost_after;
   const size_t colon = own_address_.rfind(':');
-  if (colon == std::string::npos) return options;  // alone: loopback, and nobody calls
+  // Alone nobody calls, and the one address of a TF_CONFIG may be of another network.
+  if (!coordinator_ || colon == std::string::npos) return options;
   options.listen_host = own_address_.substr(0, colon);
   if (!absl::SimpleAtoi(own_address_.substr(colon + 1), &options.preferred_port)) {
     options.preferred_port = 0;
