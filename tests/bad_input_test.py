@@ -118,6 +118,13 @@ class BadInput(unittest.TestCase):
         self.assertIn("the disk is on fire", result.stderr)
         self.assertRegex(result.stderr, r"worker:\d .*exit.* 3")
 
+    def test_workers_started_with_different_arguments_do_not_wait_for_each_other(self):
+        script = 'case "$TF_CONFIG" in *\'"index":1}\'*) e=2;; *) e=1;; esac; exec "$0" "$@" --epochs $e'
+        result = ev.run(self.everstep_run("-n", 2, name="differ", program=(
+            "sh", "-c", script, ev.MNIST, "--data", self.data)), timeout=30)
+        self.assertEqual(result.returncode, 78, result.stdout + result.stderr)
+        self.assertIn("do not make the same calls", result.stderr)
+
     # --- places ---
 
     def test_port_in_use(self):
