@@ -124,7 +124,7 @@ int EverstepMain(int argc, char** argv) {
     arguments.erase(dashes, arguments.end());
   }
 
-  CLI::App root("Everstep trains neural networks on many machines and does not stop.", "everstep");
+  CLI::App root("Everstep trains neural networks on many machines, with the same bits on any number.", "everstep");
   root.set_version_flag("--version", absl::StrCat("everstep ", kVersion));
   root.footer(kFooter);
   root.require_subcommand(1);
