@@ -2,6 +2,7 @@
 #include "everstep/base/tree.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace everstep {
@@ -42,6 +43,9 @@ int FinishNode(TreeNode node, const std::vector<TreeNode>& inputs, size_t& next,
   return left;
 }
 
+// Ranges looked at by the search for the best assignment; it takes about a second.
+constexpr int64_t kLargestSearch = int64_t{1} << 22;
+
 int CeilLog2(int n) {
   int k = 0;
   while ((1 << k) < n) ++k;
@@ -65,6 +69,14 @@ std::vector<TreeNode> MaximalNodes(int num_replicas, int begin, int end) {
 
 std::vector<int> AssignReplicas(int num_replicas, int workers) {
   const int load = (num_replicas + workers - 1) / workers;
+  if (int64_t{num_replicas} * load * workers > kLargestSearch) {
+    // floor(w*R/W): the load is least; the number of partials stays within its bound.
+    std::vector<int> begins;
+    for (int64_t w = 0; w <= workers; ++w) {
+      begins.push_back(static_cast<int>(w * num_replicas / workers));
+    }
+    return begins;
+  }
   using Cost = std::pair<int, int>;  // (largest number of partials of a worker, their total)
   const Cost impossible{1 << 30, 1 << 30};
   // best[w][e]: least cost of giving [0, e) to the first w workers; from[w][e]: where the last

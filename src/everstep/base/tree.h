@@ -25,7 +25,8 @@ std::vector<TreeNode> MaximalNodes(int num_replicas, int begin, int end);
 
 // Contiguous ranges of replicas for `workers` workers (1 <= workers <= R), every one non-empty:
 // first the load (the longest range) is least, then the largest number of partial sums of a worker,
-// then their total. Element w is the begin of worker w's range; one more element ends with R.
+// then their total. Above some thousand replicas the ranges are simply even. Element w is the begin
+// of worker w's range; one more element ends with R.
 std::vector<int> AssignReplicas(int num_replicas, int workers);
 
 // One move in computing partial sums or in finishing the tree. Slots are buffers.

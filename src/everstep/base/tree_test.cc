@@ -82,6 +82,19 @@ TEST(Tree, AnyNumberOfWorkersComputesTheDefinition) {
   }
 }
 
+TEST(Tree, HugeNumbersOfReplicasAreAssignedAtOnceWithTheLeastLoad) {
+  for (int workers : {1, 2, 3, 7, 1000}) {
+    const std::vector<int> begins = AssignReplicas(1000000, workers);
+    ASSERT_EQ(static_cast<int>(begins.size()), workers + 1);
+    EXPECT_EQ(begins.front(), 0);
+    EXPECT_EQ(begins.back(), 1000000);
+    for (int w = 0; w < workers; ++w) {
+      EXPECT_GE(begins[w + 1] - begins[w], 1);
+      EXPECT_LE(begins[w + 1] - begins[w], (1000000 + workers - 1) / workers);
+    }
+  }
+}
+
 TEST(Tree, EqualPowersOfTwoGiveOnePartialEach) {
   for (int replicas : {1, 2, 4, 8, 16, 64, 128}) {
     for (int workers = 1; workers <= replicas; workers *= 2) {

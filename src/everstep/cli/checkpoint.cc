@@ -174,7 +174,8 @@ void AddCheckpoint(CLI::App& app, Invocation* invocation) {
         ->required();
     verb->add_flag("--json", o->json, "for scripts");
     verb->callback([o, run, invocation] {
-      invocation->exit_code = Fail(AsBadData(run(RealFileSystem(), o->path, o->json, std::cout)));
+      invocation->exit_code =
+          Fail(WithOutput(AsBadData(run(RealFileSystem(), o->path, o->json, std::cout))));
     });
   };
   add("ls", "All checkpoints, newest last", ListCheckpointsIn);

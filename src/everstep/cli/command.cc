@@ -2,6 +2,7 @@
 #include "everstep/cli/command.h"
 
 #include <algorithm>
+#include <iostream>
 #include <memory>
 #include <set>
 #include <utility>
@@ -192,6 +193,13 @@ int Fail(const absl::Status& status) {
   const std::string line = absl::StrReplaceAll(status.message(), {{"\n", " "}, {"\r", " "}});
   WriteAll(2, absl::StrCat("everstep: ", line, "\n"));
   return ExitCodeFor(status);
+}
+
+absl::Status WithOutput(absl::Status status) {
+  std::cout.flush();
+  if (!status.ok() || std::cout.good()) return status;
+  return absl::UnavailableError(
+      "standard output cannot be written: the disk is full or it is closed");
 }
 
 absl::Status AsBadData(const absl::Status& status) {

@@ -67,6 +67,9 @@ int Fail(const absl::Status& status);
 // configuration (78) or our fault (70). Errors of the disk keep their code.
 absl::Status AsBadData(const absl::Status& status);
 
+// `status`, or that what was printed on standard output could not be written.
+absl::Status WithOutput(absl::Status status);
+
 // The verbs.
 void AddRun(CLI::App& root, Invocation* invocation);
 void AddAgent(CLI::App& root, Invocation* invocation);

@@ -243,7 +243,7 @@ void AddImport(CLI::App& records, const std::shared_ptr<RecordsOptions>& o,
     const absl::StatusOr<int64_t> count =
         ImportIdx(RealFileSystem(), o->images, o->labels, o->output);
     if (count.ok()) std::cout << o->output << ": " << *count << " examples\n";
-    invocation->exit_code = Fail(AsBadData(count.status()));
+    invocation->exit_code = Fail(WithOutput(AsBadData(count.status())));
   });
 }
 
@@ -267,18 +267,18 @@ void AddRecords(CLI::App& app, Invocation* invocation) {
 
   ls->callback([o, invocation] {
     invocation->exit_code =
-        Fail(AsBadData(ListRecords(RealFileSystem(), o->files, o->json, std::cout)));
+        Fail(WithOutput(AsBadData(ListRecords(RealFileSystem(), o->files, o->json, std::cout))));
   });
   verify->callback([o, invocation] {
     invocation->exit_code =
-        Fail(AsBadData(VerifyRecords(RealFileSystem(), o->files, o->json, std::cout)));
+        Fail(WithOutput(AsBadData(VerifyRecords(RealFileSystem(), o->files, o->json, std::cout))));
   });
   cat->callback([o, invocation] {
     absl::Status status;
     for (size_t i = 0; status.ok() && i < o->files.size(); ++i) {
       status = PrintRecords(RealFileSystem(), o->files[i], o->limit, o->json, std::cout);
     }
-    invocation->exit_code = Fail(AsBadData(status));
+    invocation->exit_code = Fail(WithOutput(AsBadData(status)));
   });
 }
 

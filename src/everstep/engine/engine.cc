@@ -75,6 +75,13 @@ Position Engine::Now() const { return {step(), 0, QuickDigest(state_)}; }
 // ---- views ----
 
 absl::Status Engine::Link(const View& view) {
+  if (view.num_replicas != options_.num_replicas) {
+    refused_ = absl::FailedPreconditionError(
+        absl::StrCat("this process shares its batches among ", options_.num_replicas,
+                     " replicas but the job has ", view.num_replicas,
+                     "; the program must leave EVERSTEP_REPLICAS as it finds it"));
+    return refused_;
+  }
   auto communicator = parts_.collectives->Connect(view, options_.hello.incarnation,
                                                   After(*parts_.clock, options_.link_deadline));
   EV_RETURN_IF_ERROR(communicator.status());
@@ -120,7 +127,11 @@ void Engine::HandleOrder(const WorkerOrder& order) {
 }
 
 void Engine::PollOrders() {
-  while (auto order = parts_.control->Next(TimePoint())) HandleOrder(*order);
+  while (refused_.ok()) {
+    auto order = parts_.control->Next(TimePoint());
+    if (!order) return;
+    HandleOrder(*order);
+  }
 }
 
 absl::Status Engine::WaitForOrder() {
@@ -142,6 +153,7 @@ absl::Status Engine::EnterView() {
     if (machine_.state() == WorkerMachine::State::kEnded) {
       return WithExitCode(absl::CancelledError(machine_.end().reason), machine_.end().code);
     }
+    if (!refused_.ok()) return refused_;
     // A job that is told to leave ends although its view is broken: nobody will make a new one.
     if (pending_stop_) {
       Perform(machine_.OnOrder(*pending_stop_, Now()));

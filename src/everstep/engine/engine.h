@@ -130,6 +130,7 @@ class Engine {
   Round round_ = 0;
   uint64_t call_ = 0;  // names the running Train or Evaluate and its arguments
   Step checkpointed_ = -1;
+  absl::Status refused_;              // a view that cannot be of this job
   std::optional<Stop> pending_stop_;  // to leave at the next boundary
 };
 

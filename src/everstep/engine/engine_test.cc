@@ -137,6 +137,17 @@ TEST(Engine, WorkersWhoseProgramsMakeDifferentCallsAreRefusedAtTheFirstStep) {
   });
 }
 
+TEST(Engine, AViewWithAnotherNumberOfReplicasIsRefused) {
+  World world;
+  MiniCoordinator coordinator(1, 4);
+  TestWorker worker(world, coordinator, 0, 7);
+  TrainPlan plan;
+  plan.source = &worker.source;
+  plan.end = 3;
+  EXPECT_TRUE(absl::IsFailedPrecondition(worker.engine->Train(plan)));
+  EXPECT_EQ(worker.engine->step(), 0);
+}
+
 TEST(Engine, OneToldToLeaveMakesAllStopAfterTheSameStepWithACheckpointOfIt) {
   Cluster cluster(3, 3);
   cluster.all[2]->leave_after = 7;

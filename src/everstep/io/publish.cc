@@ -30,6 +30,11 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Open(FileSystem& fs,
   std::string temporary = JoinPath(
       DirectoryOf(path),
       absl::StrCat(".", BaseName(path), ".tmp-", absl::Hex(RandomBits64(), absl::kZeroPad16)));
+  // The rename at the end would put a file in the place of a device or pipe.
+  if (fs.Exists(path) && absl::IsNotFound(fs.OpenForReading(path).status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot write ", path, ": something that is not a file is there"));
+  }
   absl::StatusOr<std::unique_ptr<WritableFile>> file =
       fs.OpenForWriting(temporary, FileSystem::Create::kExclusive, mode);
   if (absl::IsNotFound(file.status()) && !fs.IsDirectory(DirectoryOf(path))) {

@@ -2,6 +2,7 @@
 #include "everstep/io/publish.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <vector>
@@ -41,6 +42,14 @@ TEST(Publish, AMissingDirectoryIsNamed) {
   const absl::Status status = PublishFile(RealFileSystem(), dir.File("no/a"), "x");
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(status.message().find(dir.File("no")), absl::string_view::npos);
+}
+
+TEST(Publish, ADeviceOrPipeIsNeverReplacedByAFile) {
+  TempDirectory dir;
+  ASSERT_EQ(mkfifo(dir.File("pipe").c_str(), 0600), 0);
+  const absl::Status status = PublishFile(RealFileSystem(), dir.File("pipe"), "x");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(RealFileSystem().List(dir.path()).value(), std::vector<std::string>{"pipe"});
 }
 
 TEST(Publish, PathsSplitAtTheLastSlash) {

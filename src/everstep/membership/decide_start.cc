@@ -166,6 +166,7 @@ void Decider::OnHello(WorkerEntry& worker, const Hello& hello) {
 
 void Decider::Greet(WorkerEntry& worker) {
   SetState(worker, WorkerState::kGreeted);
+  if (!CheckSettings(worker)) return;
   if (state_.first_greeted < 0) {
     state_.first_greeted = worker.task.index;
     state_.first_hello = now_;
@@ -190,6 +191,27 @@ void Decider::CatchUp(WorkerEntry& worker) {
   if (worker.state == WorkerState::kClosing) {
     Tell({worker.incarnation}, Close{state_.view.id, "its members could not go on"});
   }
+}
+
+// A program may change its environment; all workers alike, so that they would agree with each
+// other.
+bool Decider::CheckSettings(const WorkerEntry& worker) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {
+      {"replicas", "EVERSTEP_REPLICAS"},
+      {"seed", "EVERSTEP_SEED"},
+      {"threads per replica", "EVERSTEP_THREADS_PER_REPLICA"}};
+  for (const auto& [name, variable] : kNames) {
+    const auto said = worker.hello->fingerprint.find(name);
+    const auto set = state_.options.settings.find(variable);
+    if (said == worker.hello->fingerprint.end() || set == state_.options.settings.end()) continue;
+    if (said->second == set->second) continue;
+    BeginEnding(
+        kExitConfiguration,
+        absl::StrCat(NameFor(worker), " runs with ", name, " ", said->second, " but the job has ",
+                     set->second, "; the program must leave ", variable, " as it finds it"));
+    return false;
+  }
+  return true;
 }
 
 bool Decider::CheckFingerprint(const WorkerEntry& worker) {

@@ -339,5 +339,19 @@ TEST(Coordinator, ThatWasItselfNotRunningDoesNotTakeOthersForLost) {
   EXPECT_FALSE(job.state.ending);
 }
 
+TEST(Fingerprints, AProgramThatChangedItsSettingsIsRefusedEvenWhenAllWorkersAgree) {
+  TestJob job(2);
+  job.Gather();
+  Hello hello = job.HelloOf(0);
+  hello.fingerprint["seed"] = "8";  // the job has 7
+  job.Says(0, hello);
+  ASSERT_TRUE(job.state.ending);
+  EXPECT_EQ(job.state.ending->code, kExitConfiguration);
+  EXPECT_EQ(
+      job.state.ending->reason,
+      "worker:0 runs with seed 8 but the job has 7; the program must leave EVERSTEP_SEED as it "
+      "finds it");
+}
+
 }  // namespace
 }  // namespace everstep

@@ -34,6 +34,7 @@ class Decider {
   void OnHello(WorkerEntry& worker, const Hello& hello);
   void Greet(WorkerEntry& worker);
   void CatchUp(WorkerEntry& worker);
+  bool CheckSettings(const WorkerEntry& worker);
   bool CheckFingerprint(const WorkerEntry& worker);
   void PrepareView();
   void OnSynced(WorkerEntry& worker, const Synced& synced);
