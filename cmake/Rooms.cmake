@@ -1,6 +1,6 @@
 # everstep_room(NAME SOURCES ...): the library ev_NAME, linked with exactly what rooms.toml declares.
 # everstep_test(NAME SOURCES ... [ROOMS ...] [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry
-# with the labels "unit" and its room.
+# with the labels "unit" and its room. ALONE: it has bounds in milliseconds; nothing runs beside it.
 
 set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
              ${CMAKE_SOURCE_DIR}/rooms.toml)
@@ -46,7 +46,7 @@ function(everstep_room name)
 endfunction()
 
 function(everstep_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ROOMS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT" "SOURCES;ROOMS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   list(TRANSFORM ARG_ROOMS PREPEND ev_)
   target_link_libraries(${name} PRIVATE ${ARG_ROOMS} GTest::gmock GTest::gtest_main)
@@ -57,4 +57,7 @@ function(everstep_test name)
   endif()
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${room};${ARG_LABELS}")
+  if(ARG_ALONE)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
 endfunction()
