@@ -29,9 +29,9 @@ if [ "${1:-}" != --quick ]; then
   ASAN_OPTIONS=detect_leaks=1 ctest --test-dir build-asan --output-on-failure -j "$jobs" -L unit
   build build-tsan -DEVERSTEP_TORCH=OFF -DEVERSTEP_SANITIZE=thread -- add_test reduce_test \
     communicator_test death_test endpoint_test collective_parts_test stream_link_test decide_test \
-    control_test wire_test engine_test data_test
+    control_test engine_test data_test
   TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
-    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -L '^(collective|membership|wire|engine|data)$'
+    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -L '^(collective|membership|engine|data)$'
 fi
 
 build build
