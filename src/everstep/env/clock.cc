@@ -32,8 +32,8 @@ const Clock& RealClock() {
 }
 
 const Clock& BootClock() {
-  static const SleeplessClock clock;
-  return clock;
+  static const auto* const clock = new SleeplessClock;  // outlives every thread
+  return *clock;
 }
 
 void SleepFor(Duration d) { std::this_thread::sleep_for(d); }

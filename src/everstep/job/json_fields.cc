@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -51,6 +52,17 @@ void FieldWriter::PutIfTrue(const char* key, bool value) {
 }
 void FieldWriter::Put(const char* key, const std::vector<std::string>& values) {
   if (!values.empty()) json_[key] = values;
+}
+void FieldWriter::PutWords(const std::string& key, const std::vector<std::string>& words) {
+  json_[key] = words;
+  std::vector<std::string> hex;
+  bool plain = true;
+  for (const std::string& word : words) {
+    const nlohmann::json read = nlohmann::json::parse(Dump(word), nullptr, false);
+    plain = plain && read.is_string() && read.get<std::string>() == word;
+    hex.push_back(absl::BytesToHexString(word));
+  }
+  if (!plain) json_[key + "_hex"] = hex;
 }
 void FieldWriter::Put(const char* key, ViewId view) {
   if (view != ViewId{}) json_[key] = view.ToString();
@@ -123,6 +135,20 @@ void FieldReader::Get(const char* key, std::vector<std::string>* values) {
   for (const nlohmann::json& element : *field) {
     Check(key, element.is_string());
     if (element.is_string()) values->push_back(element.get<std::string>());
+  }
+}
+
+void FieldReader::GetWords(const std::string& key, std::vector<std::string>* words) {
+  Get(key.c_str(), words);
+  std::vector<std::string> hex;
+  Get((key + "_hex").c_str(), &hex);
+  if (hex.empty()) return;
+  words->clear();
+  for (const std::string& word : hex) {
+    const bool good =
+        word.size() % 2 == 0 && word.find_first_not_of("0123456789abcdef") == std::string::npos;
+    Check(key.c_str(), good);
+    if (good) words->push_back(absl::HexStringToBytes(word));
   }
 }
 

@@ -33,6 +33,8 @@ class FieldWriter {
   void PutUnlessZero(const char* key, int64_t value);
   void PutIfTrue(const char* key, bool value);
   void Put(const char* key, const std::vector<std::string>& values);  // unless empty
+  // Of any bytes: where one is no UTF-8, KEY_hex has them all once more, exactly.
+  void PutWords(const std::string& key, const std::vector<std::string>& words);
   void PutNumber(const char* key, double value) { json_[key] = value; }
   void Put(const char* key, ViewId view);  // unless zero
   template <typename T>
@@ -57,6 +59,7 @@ class FieldReader {
   void Get(const char* key, bool* value);
   void Get(const char* key, double* value);  // null, which stands for "not a number", too
   void Get(const char* key, std::vector<std::string>* values);
+  void GetWords(const std::string& key, std::vector<std::string>* words);
   void Get(const char* key, ViewId* view);
   template <typename T>
   void Get(const char* key, std::optional<T>* value) {
