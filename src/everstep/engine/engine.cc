@@ -316,8 +316,8 @@ absl::Status Engine::Checkpoint() {
     const bool writer = communicator_->rank() == communicator_->view().committer;
     const CheckpointId id{step(), 0, communicator_->view().id};
     if (writer) {
-      outcome = parts_.checkpoints->Save(id, state_);
-      if (outcome.ok()) outcome = parts_.checkpoints->Commit(id);
+      outcome = parts_.checkpoints->SaveShard(id, state_, Shard{0, 1});
+      if (outcome.ok()) outcome = parts_.checkpoints->Commit(id, state_, 1);
     }
     vote = MakeVote();
     if (!outcome.ok()) vote.wishes |= kWishFailed;

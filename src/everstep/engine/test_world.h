@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -251,19 +252,35 @@ class HashSource : public BatchSource {
 
 class MemoryStore : public CheckpointStore {
  public:
-  absl::Status Save(const CheckpointId& id, absl::Span<const TensorSpan> state) override {
+  absl::Status SaveShard(const CheckpointId& id, absl::Span<const TensorSpan> state,
+                         Shard) override {
     if (full) return absl::ResourceExhaustedError("disk full");
     saved[id.step] = QuickDigest(state);
     return absl::OkStatus();
   }
-  absl::Status Commit(const CheckpointId& id) override {
+  absl::Status Commit(const CheckpointId& id, absl::Span<const TensorSpan> state, int) override {
     committed[id.step] = saved[id.step];
+    std::vector<std::string>& bytes = states[id];
+    bytes.clear();
+    for (const TensorSpan& t : state) {
+      bytes.emplace_back(reinterpret_cast<const char*>(t.data), size_t(t.num_bytes()));
+    }
     return absl::OkStatus();
   }
+  void Abandon(const CheckpointId& id) override { saved.erase(id.step); }
   std::string PathOf(const CheckpointId& id) const override { return id.DirectoryName(); }
+  absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state) override {
+    if (states.empty()) return absl::NotFoundError("no checkpoint");
+    const auto& [id, bytes] = *states.rbegin();
+    for (size_t i = 0; i < state.size(); ++i) {
+      std::memcpy(state[i].data, bytes[i].data(), bytes[i].size());
+    }
+    return RestoredCheckpoint{id, id.history, {}};
+  }
 
   bool full = false;
   std::map<Step, uint64_t> saved, committed;
+  std::map<CheckpointId, std::vector<std::string>> states;
 };
 
 // The least coordinator: one view of all; a lost link closes it and makes the next; all leaving:
