@@ -63,7 +63,7 @@ class BundleReader {
   absl::Status ParseEntry(std::string_view key, std::string_view value);
   absl::Status OpenShards(FileSystem& fs);
   absl::Status CheckPlace(const BundleEntry& entry) const;
-  absl::Status CheckStrings(const BundleEntry& entry) const;
+  absl::Status CheckOverlaps() const;
   absl::Status Damaged(const BundleEntry& entry, std::string_view why) const;
 
   std::string prefix_;
