@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
 #include "everstep/io/bundle.pb.h"
@@ -76,6 +77,7 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(FileSystem& fs,
   EV_RETURN_IF_ERROR(reader->OpenShards(fs));
   for (const BundleEntry& entry : reader->entries_) EV_RETURN_IF_ERROR(reader->CheckPlace(entry));
   for (const BundleEntry& entry : reader->slices_) EV_RETURN_IF_ERROR(reader->CheckPlace(entry));
+  EV_RETURN_IF_ERROR(reader->CheckOverlaps());
   return reader;
 }
 
@@ -158,12 +160,32 @@ absl::Status BundleReader::CheckPlace(const BundleEntry& entry) const {
   return absl::OkStatus();
 }
 
+// Tensors that share bytes would make reading all of them take any multiple of the files' size.
+absl::Status BundleReader::CheckOverlaps() const {
+  std::vector<const BundleEntry*> placed;
+  for (const auto* list : {&entries_, &slices_}) {
+    for (const BundleEntry& entry : *list) {
+      if (!entry.sliced && entry.size > 0) placed.push_back(&entry);
+    }
+  }
+  std::sort(placed.begin(), placed.end(), [](const BundleEntry* a, const BundleEntry* b) {
+    return std::make_pair(a->shard, a->offset) < std::make_pair(b->shard, b->offset);
+  });
+  for (size_t i = 1; i < placed.size(); ++i) {
+    const BundleEntry& before = *placed[i - 1];
+    if (before.shard == placed[i]->shard && before.offset + before.size > placed[i]->offset) {
+      return Damaged(*placed[i], "it overlaps another tensor");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BundleReader::Damaged(const BundleEntry& entry, std::string_view why) const {
   const std::string path = entry.sliced || num_shards_ == 0
                                ? prefix_ + ".index"
                                : BundleDataPath(prefix_, entry.shard, num_shards_);
-  return absl::DataLossError(absl::StrCat(path, ": tensor \"", entry.name, "\" at offset ",
-                                          entry.offset, ": ", std::string(why)));
+  return absl::DataLossError(absl::StrCat(path, ": tensor \"", absl::CHexEscape(entry.name),
+                                          "\" at offset ", entry.offset, ": ", std::string(why)));
 }
 
 const BundleEntry* BundleReader::Find(std::string_view name) const {
@@ -241,12 +263,15 @@ absl::StatusOr<std::vector<std::string>> BundleReader::ReadStrings(const BundleE
   return strings;
 }
 
+absl::Status BundleReader::Check(const BundleEntry& entry) const {
+  if (entry.is_string()) return ReadStrings(entry).status();
+  return Stream(entry, [](absl::Span<const std::byte>) {});
+}
+
 absl::Status BundleReader::Verify() const {
   for (const auto* list : {&entries_, &slices_}) {
     for (const BundleEntry& entry : *list) {
-      if (entry.sliced) continue;
-      EV_RETURN_IF_ERROR(entry.is_string() ? ReadStrings(entry).status()
-                                           : Stream(entry, [](absl::Span<const std::byte>) {}));
+      if (!entry.sliced) EV_RETURN_IF_ERROR(Check(entry));
     }
   }
   return absl::OkStatus();

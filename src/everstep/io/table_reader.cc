@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kFooterBytes = 48;
 constexpr size_t kTrailerBytes = 5;  // type, masked CRC of block and type
+// Writers store every 16th key whole, so all keys together are at most 16 times what they take in
+// the file. Were keys to share without end, N bytes could say N * N of them.
+constexpr uint64_t kRestartInterval = 16;
 constexpr uint64_t kMagic = 0xdb4775248b80fb57ull;
 
 using OnEntry = absl::FunctionRef<absl::Status(std::string_view key, std::string_view value)>;
@@ -34,11 +37,18 @@ class Table {
 
     bool first = true;
     std::string last;
+    const char* next = bytes_.data();
+    uint64_t key_bytes = 0;
     return ForEachInBlock(index, [&](std::string_view, std::string_view handle) -> absl::Status {
       std::string_view block;
       EV_RETURN_IF_ERROR(TakeBlock(&handle, &block));
+      // Else one large block, named often, takes time without end.
+      if (block.data() < next) return Damaged("its blocks overlap");
+      next = block.data() + block.size() + kTrailerBytes;
       return ForEachInBlock(block, [&](std::string_view key, std::string_view value) {
         if (!first && key <= last) return Damaged("its keys are out of order");
+        key_bytes += key.size();
+        if (key_bytes > kRestartInterval * bytes_.size()) return Damaged("its keys are too long");
         first = false;
         last.assign(key);
         return on(key, value);
