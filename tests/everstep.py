@@ -2,8 +2,10 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(os.environ.get("EVERSTEP_BIN", ROOT / "build" / "bin"))
@@ -62,6 +64,30 @@ def processes_of(marker):
     marker = os.fsencode(marker)
     return [int(p) for p in os.listdir("/proc")
             if p.isdigit() and int(p) != os.getpid() and is_alive(p) and mentions(p, marker)]
+
+
+def kill_all(marker):
+    """SIGKILLs every process that carries `marker`, until none is left."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        left = processes_of(marker)
+        if not left:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.005)
+    raise AssertionError(f"processes that do not die: {left}")
+
+
+def is_running(pid, program):
+    """Whether the process executes this file."""
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", program)
+    except OSError:
+        return False
 
 
 def abstract_sockets():

@@ -1,15 +1,16 @@
-// checkpoint: the directory store.
+// checkpoint: the directory store, writing. What it writes is in format.h, reading in restore.cc.
 #include "everstep/checkpoint/directory_store.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
-#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
 #include "everstep/checkpoint/digest.h"
-#include "everstep/checkpoint/find.h"
+#include "everstep/checkpoint/format.h"
 #include "everstep/checkpoint/stored_state.h"
 #include "everstep/io/bundle_writer.h"
 #include "everstep/io/publish.h"
@@ -20,111 +21,201 @@ namespace {
 
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kRetired[] = ".old-";
+constexpr char kNote[] = "checkpoint";
+
+// Saves one shard under `prefix`. The digest of the whole is needed for one of them only.
+absl::Status WriteShard(FileSystem& fs, const std::string& prefix, const CheckpointId& id,
+                        absl::Span<const TensorSpan> state, Shard shard) {
+  BundleWriter bundle(fs, prefix);
+  EV_RETURN_IF_ERROR(AddCheckpoint(id, state, std::string(kDigestDigits, '0'), &bundle));
+  if (bundle.ShardOf(kMetaKey, shard.count) != shard.index) {
+    return bundle.WriteShard(shard.index, shard.count);
+  }
+  BundleWriter with_digest(fs, prefix);
+  EV_RETURN_IF_ERROR(AddCheckpoint(id, state, FullDigest(state), &with_digest));
+  return with_digest.WriteShard(shard.index, shard.count);
+}
+
+bool Opens(FileSystem& fs, const CheckpointInfo& info,
+           absl::FunctionRef<absl::Status(const StoredState&)> check) {
+  const auto stored = StoredState::Open(fs, info.prefix());
+  return stored.ok() && check(**stored).ok();
+}
 
 }  // namespace
 
-DirectoryStore::DirectoryStore(FileSystem& fs, std::string directory, int keep)
-    : fs_(fs), directory_(std::move(directory)), keep_(keep) {}
+DirectoryStore::DirectoryStore(FileSystem& fs, DirectoryStoreOptions options)
+    : fs_(fs), options_(std::move(options)) {}
 
 std::string DirectoryStore::PathOf(const CheckpointId& id) const {
-  return JoinPath(directory_, id.DirectoryName());
+  return JoinPath(options_.directory, id.DirectoryName());
 }
 
 std::string DirectoryStore::TemporaryPath(const CheckpointId& id) const {
-  return JoinPath(directory_, kTemporary + id.DirectoryName());
+  return JoinPath(options_.directory, kTemporary + id.DirectoryName());
+}
+
+std::string DirectoryStore::RetiredPath(const std::string& path) const {
+  return JoinPath(options_.directory, kRetired + BaseName(path));
 }
 
 absl::Status DirectoryStore::MakeDirectory() {
-  if (fs_.IsDirectory(directory_)) return absl::OkStatus();
-  EV_RETURN_IF_ERROR(fs_.CreateDirectories(directory_));
-  return fs_.SyncDirectory(DirectoryOf(directory_));
+  if (fs_.IsDirectory(options_.directory)) return absl::OkStatus();
+  EV_RETURN_IF_ERROR(fs_.CreateDirectories(options_.directory));
+  return fs_.SyncDirectory(DirectoryOf(options_.directory));
 }
 
-absl::Status DirectoryStore::Write(const std::string& path, absl::Span<const TensorSpan> state) {
-  EV_RETURN_IF_ERROR(fs_.RemoveTree(path));
-  EV_RETURN_IF_ERROR(fs_.CreateDirectories(path));
-  EV_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer,
-                      BundleWriter::Open(fs_, JoinPath(path, "state")));
-  for (const TensorSpan& tensor : state) EV_RETURN_IF_ERROR(writer->Add(tensor));
-  std::string digest = DigestToBytes(FullDigest(state));
-  EV_RETURN_IF_ERROR(writer->Add({kDigestKey,
-                                  DType::kUInt8,
-                                  {static_cast<int64_t>(digest.size())},
-                                  reinterpret_cast<std::byte*>(digest.data())}));
-  EV_RETURN_IF_ERROR(writer->Finish());
-  return fs_.SyncDirectory(path);
-}
-
-absl::Status DirectoryStore::Save(const CheckpointId& id, absl::Span<const TensorSpan> state) {
+absl::Status DirectoryStore::SaveShard(const CheckpointId& id, absl::Span<const TensorSpan> state,
+                                       Shard shard) {
+  if (shard.index < 0 || shard.index >= shard.count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(PathOf(id), ": there is no shard ", shard.index, " of ", shard.count));
+  }
   EV_RETURN_IF_ERROR(MakeDirectory());
-  const std::string path = TemporaryPath(id);
-  const absl::Status status = Write(path, state);
+  const std::string path = TemporaryPath(id), prefix = CheckpointPrefix(path);
+  EV_RETURN_IF_ERROR(fs_.CreateDirectories(path));
+  absl::Status status = WriteShard(fs_, prefix, id, state, shard);
+  if (status.ok()) status = fs_.SyncDirectory(path);
   // Gives the space of a full disk back; whether it can does not matter more than the error.
-  if (!status.ok()) (void)fs_.RemoveTree(path);
+  if (!status.ok()) (void)fs_.Remove(BundleDataPath(prefix, shard.index, shard.count));
   return status;
 }
 
-absl::Status DirectoryStore::Commit(const CheckpointId& id) {
-  const std::string from = TemporaryPath(id), to = PathOf(id);
-  if (!fs_.IsDirectory(from)) {
-    return absl::FailedPreconditionError(absl::StrCat(from, ": commit of what was not saved"));
+// All there, each of its size, and nothing else: an earlier save of this id may have left files.
+absl::Status DirectoryStore::CheckShards(const CheckpointId& id,
+                                         const std::vector<int64_t>& sizes) {
+  const std::string path = TemporaryPath(id);
+  const int count = static_cast<int>(sizes.size());
+  std::vector<std::string> wanted;
+  for (int i = 0; i < count; ++i) {
+    const std::string file = BundleDataPath(CheckpointPrefix(path), i, count);
+    const auto opened = fs_.OpenForReading(file);
+    if (absl::IsNotFound(opened.status())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(file, ": commit of a checkpoint of which this shard was not saved"));
+    }
+    if (!opened.ok()) return opened.status();
+    if ((*opened)->size() != sizes[i]) {
+      return absl::DataLossError(absl::StrCat(file, ": the saved shard has ", (*opened)->size(),
+                                              " bytes, expected ", sizes[i]));
+    }
+    wanted.push_back(BaseName(file));
   }
-  if (fs_.Exists(to)) {
-    EV_RETURN_IF_ERROR(CommitAgain(id));
-  } else {
-    EV_RETURN_IF_ERROR(fs_.Rename(from, to));
+  EV_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs_.List(path));
+  for (const std::string& name : names) {
+    if (std::find(wanted.begin(), wanted.end(), name) != wanted.end()) continue;
+    EV_RETURN_IF_ERROR(fs_.RemoveTree(JoinPath(path, name)));
   }
-  EV_RETURN_IF_ERROR(fs_.SyncDirectory(directory_));
-  NoteNewest(id);
-  if (keep_ > 0) Retire();
   return absl::OkStatus();
 }
 
-// A step is pure: the same id saved twice must be the same state.
-absl::Status DirectoryStore::CommitAgain(const CheckpointId& id) {
-  const std::string from = TemporaryPath(id), to = PathOf(id);
-  EV_ASSIGN_OR_RETURN(const auto mine, StoredState::Open(fs_, JoinPath(from, "state")));
-  const auto theirs = StoredState::Open(fs_, JoinPath(to, "state"));
-  if (theirs.ok() && (*theirs)->stored_digest() == mine->stored_digest() &&
-      (*theirs)->Verify().ok()) {
-    return fs_.RemoveTree(from);
+// Whether that state is committed under that id already. A step is pure: two saves of one id must
+// be of one state, so another one there is an error, but a damaged one only makes room.
+absl::StatusOr<bool> DirectoryStore::IsThere(const CheckpointId& id, const std::string& digest) {
+  const std::string path = PathOf(id);
+  if (!fs_.Exists(path)) return false;
+  const auto stored = StoredState::Open(fs_, CheckpointPrefix(path));
+  if (stored.ok() && (*stored)->Verify().ok()) {
+    if ((*stored)->stored_digest() == digest && IdOf(**stored, path) == id) return true;
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, ": a checkpoint of this name with another state exists; move it away"));
   }
-  return absl::AlreadyExistsError(
-      absl::StrCat(to, ": a checkpoint of this name with another or a damaged state exists"));
+  const std::string retired = RetiredPath(path);
+  EV_RETURN_IF_ERROR(fs_.RemoveTree(retired));
+  EV_RETURN_IF_ERROR(fs_.Rename(path, retired));
+  EV_RETURN_IF_ERROR(fs_.SyncDirectory(options_.directory));
+  (void)fs_.RemoveTree(retired);  // its name says that it is a leftover
+  return false;
 }
 
-void DirectoryStore::NoteNewest(const CheckpointId& id) {
-  const std::string prefix = JoinPath(id.DirectoryName(), "state");
-  const absl::Status status =
-      PublishFile(fs_, JoinPath(directory_, "checkpoint"),
-                  absl::StrCat("model_checkpoint_path: \"", prefix,
-                               "\"\nall_model_checkpoint_paths: \"", prefix, "\"\n"));
-  // A courtesy to TensorFlow: our own reader never looks at it.
+absl::Status DirectoryStore::Commit(const CheckpointId& id, absl::Span<const TensorSpan> state,
+                                    int num_shards) {
+  if (num_shards < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(PathOf(id), ": commit of no shards"));
+  }
+  const std::string from = TemporaryPath(id), digest = FullDigest(state);
+  EV_ASSIGN_OR_RETURN(const bool there, IsThere(id, digest));
+  if (there) {
+    EV_RETURN_IF_ERROR(fs_.RemoveTree(from));
+  } else {
+    BundleWriter bundle(fs_, CheckpointPrefix(from));
+    EV_RETURN_IF_ERROR(AddCheckpoint(id, state, digest, &bundle));
+    EV_RETURN_IF_ERROR(CheckShards(id, bundle.ShardSizes(num_shards)));
+    EV_RETURN_IF_ERROR(bundle.WriteIndex(num_shards));
+    EV_RETURN_IF_ERROR(fs_.SyncDirectory(from));
+    EV_RETURN_IF_ERROR(fs_.Rename(from, PathOf(id)));
+  }
+  EV_RETURN_IF_ERROR(fs_.SyncDirectory(options_.directory));
+  Tidy(id, state);
+  return absl::OkStatus();
+}
+
+void DirectoryStore::Abandon(const CheckpointId& id) {
+  const absl::Status status = fs_.RemoveTree(TemporaryPath(id));
+  // RemoveLeftovers of the next start gets it.
   if (!status.ok()) log::Warning("checkpoint", "{}", std::string(status.message()));
 }
 
-void DirectoryStore::Retire() {
-  const absl::StatusOr<std::vector<CheckpointInfo>> all = ListCheckpoints(fs_, directory_);
+// None of this makes a committed checkpoint less so.
+void DirectoryStore::Tidy(const CheckpointId& id, absl::Span<const TensorSpan> state) {
+  const absl::StatusOr<std::vector<CheckpointInfo>> all = ListCheckpoints(fs_, options_.directory);
   absl::Status status = all.status();
-  for (size_t i = 0; status.ok() && i + static_cast<size_t>(keep_) < all->size(); ++i) {
-    // Away at once, then piece by piece: a half-removed one must not look like a damaged one.
-    const std::string retired = JoinPath(directory_, kRetired + (*all)[i].id.DirectoryName());
-    status = fs_.Rename((*all)[i].path, retired);
-    if (status.ok()) status = fs_.RemoveTree(retired);
+  if (status.ok()) {
+    const auto fits = [&](const StoredState& stored) { return stored.CheckFits(state); };
+    const auto is_good = [&](const StoredState& stored) {
+      const absl::Status misfit = stored.CheckFits(state);
+      return misfit.ok() ? stored.Verify() : misfit;
+    };
+    const RetentionPlan plan = PlanRetention(
+        *all, {options_.keep_last, options_.keep_every}, id,
+        [&](const CheckpointInfo& info) { return Opens(fs_, info, fits); },
+        [&](const CheckpointInfo& info) { return Opens(fs_, info, is_good); });
+    status = WriteNote(id, plan.kept);
+    if (!status.ok()) log::Warning("checkpoint", "{}", std::string(status.message()));
+    status = Retire(plan.retired);
   }
   if (!status.ok()) log::Warning("checkpoint", "old one kept: {}", std::string(status.message()));
 }
 
+// A courtesy to TensorFlow: our own reader never looks at it.
+absl::Status DirectoryStore::WriteNote(const CheckpointId& id,
+                                       const std::vector<CheckpointInfo>& kept) {
+  auto line = [](const char* field, const std::string& directory) {
+    const std::string prefix = CheckpointPrefix(directory);
+    return absl::StrCat(field, ": \"", absl::CEscape(prefix), "\"\n");
+  };
+  std::string note = line("model_checkpoint_path", id.DirectoryName());
+  for (const CheckpointInfo& info : kept) {
+    absl::StrAppend(&note, line("all_model_checkpoint_paths", BaseName(info.path)));
+  }
+  return PublishFile(fs_, JoinPath(options_.directory, kNote), note);
+}
+
+absl::Status DirectoryStore::Retire(const std::vector<CheckpointInfo>& retired) {
+  if (retired.empty()) return absl::OkStatus();
+  // Away at once, then piece by piece: a half-removed one must not look like a damaged one, not
+  // even after a crash.
+  for (const CheckpointInfo& info : retired) {
+    EV_RETURN_IF_ERROR(fs_.RemoveTree(RetiredPath(info.path)));
+    EV_RETURN_IF_ERROR(fs_.Rename(info.path, RetiredPath(info.path)));
+  }
+  EV_RETURN_IF_ERROR(fs_.SyncDirectory(options_.directory));
+  for (const CheckpointInfo& info : retired) {
+    EV_RETURN_IF_ERROR(fs_.RemoveTree(RetiredPath(info.path)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DirectoryStore::RemoveLeftovers() {
-  const absl::StatusOr<std::vector<std::string>> names = fs_.List(directory_);
+  const absl::StatusOr<std::vector<std::string>> names = fs_.List(options_.directory);
   if (absl::IsNotFound(names.status())) return absl::OkStatus();
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
     if (!absl::StartsWith(name, kTemporary) && !absl::StartsWith(name, kRetired) &&
-        !absl::StartsWith(name, ".checkpoint.tmp-")) {
+        !absl::StartsWith(name, absl::StrCat(".", kNote, ".tmp-"))) {
       continue;
     }
-    EV_RETURN_IF_ERROR(fs_.RemoveTree(JoinPath(directory_, name)));
+    EV_RETURN_IF_ERROR(fs_.RemoveTree(JoinPath(options_.directory, name)));
   }
   return absl::OkStatus();
 }

@@ -1,43 +1,59 @@
 // checkpoint: checkpoints as directories of a file system:
-//   DIR/step-1175-h0-v1.1/state.index, state.data-00000-of-00001   TensorFlow's V2 format
+//   DIR/step-1175-h0-v1.1/state.index, state.data-00000-of-00002, ...   TensorFlow's V2 format
 //   DIR/.tmp-step-1175-h0-v1.1/                                    saved, not committed
+//   DIR/.old-step-1175-h0-v1.1/                                    being removed
 //   DIR/checkpoint                                                 TensorFlow's note of the newest
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "everstep/checkpoint/find.h"
+#include "everstep/checkpoint/retention.h"
 #include "everstep/checkpoint/store.h"
 #include "everstep/env/file.h"
 
 namespace everstep {
 
+struct DirectoryStoreOptions {
+  std::string directory;
+  int keep_last = 0;    // the newest so many stay; 0: all
+  Step keep_every = 0;  // those of steps that are multiples of it stay; 0: none for that
+  std::string only;     // restore this checkpoint (a path or prefix) or fail; empty: the newest
+};
+
 class DirectoryStore : public CheckpointStore {
  public:
-  // `fs` outlives it. The directory is made when first needed. With `keep` > 0 a Commit removes all
-  // but the newest `keep`; a failure to do so is only logged.
-  DirectoryStore(FileSystem& fs, std::string directory, int keep = 0);
+  // `fs` outlives it. The directory is made when first needed.
+  DirectoryStore(FileSystem& fs, DirectoryStoreOptions options);
 
-  // Replaces what an earlier Save of the same id left uncommitted. kResourceExhausted: disk full.
-  absl::Status Save(const CheckpointId& id, absl::Span<const TensorSpan> state) override;
-  // OK also when a checkpoint of that id with the same digest is there already; kAlreadyExists when
-  // it has another one.
-  absl::Status Commit(const CheckpointId& id) override;
+  absl::Status SaveShard(const CheckpointId& id, absl::Span<const TensorSpan> state,
+                         Shard shard) override;
+  absl::Status Commit(const CheckpointId& id, absl::Span<const TensorSpan> state,
+                      int num_shards) override;
+  void Abandon(const CheckpointId& id) override;
   std::string PathOf(const CheckpointId& id) const override;
+  // With `only`, the history to go on with is one that nothing in the directory has, when that
+  // holds anything newer: what is trained from here on is newer than what it replaces.
+  absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state) override;
 
-  // Removes what Saves of any id left uncommitted, e.g. after a crash. Only while nobody saves.
+  // Removes what saves of any id left uncommitted, and half-removed ones, e.g. after a crash. Only
+  // while nobody saves.
   absl::Status RemoveLeftovers();
 
  private:
   std::string TemporaryPath(const CheckpointId& id) const;
-  absl::Status Write(const std::string& path, absl::Span<const TensorSpan> state);
+  std::string RetiredPath(const std::string& path) const;
   absl::Status MakeDirectory();
-  absl::Status CommitAgain(const CheckpointId& id);
-  void NoteNewest(const CheckpointId& id);
-  void Retire();
+  absl::Status CheckShards(const CheckpointId& id, const std::vector<int64_t>& sizes);
+  absl::StatusOr<bool> IsThere(const CheckpointId& id, const std::string& digest);
+  void Tidy(const CheckpointId& id, absl::Span<const TensorSpan> state);
+  absl::Status WriteNote(const CheckpointId& id, const std::vector<CheckpointInfo>& kept);
+  absl::Status Retire(const std::vector<CheckpointInfo>& retired);
+  absl::StatusOr<RestoredCheckpoint> RestoreOnly(absl::Span<const TensorSpan> state);
 
   FileSystem& fs_;
-  const std::string directory_;
-  const int keep_;
+  const DirectoryStoreOptions options_;
 };
 
 }  // namespace everstep

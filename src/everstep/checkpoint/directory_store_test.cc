@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "everstep/base/status.h"
 #include "everstep/checkpoint/digest.h"
 #include "everstep/checkpoint/find.h"
+#include "everstep/checkpoint/format.h"
 #include "everstep/checkpoint/stored_state.h"
 #include "everstep/checkpoint/test_state.h"
 #include "everstep/env/memory_file_system.h"
@@ -24,6 +26,14 @@ using ::testing::HasSubstr;
 
 CheckpointId Id(Step step) { return {step, 0, {1, 1}}; }
 
+absl::Status SaveAndCommit(DirectoryStore& store, const CheckpointId& id, TestState& state,
+                           int shards = 1) {
+  for (int i = 0; i < shards; ++i) {
+    EV_RETURN_IF_ERROR(store.SaveShard(id, state.tensors(), {i, shards}));
+  }
+  return store.Commit(id, state.tensors(), shards);
+}
+
 // The contract of a CheckpointStore, on the real file system and on the one in memory.
 class DirectoryStoreTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -33,8 +43,7 @@ class DirectoryStoreTest : public ::testing::TestWithParam<bool> {
   }
   absl::Status SaveAndCommit(Step step) {
     TestState state(step);
-    const absl::Status status = store_.Save(Id(step), state.tensors());
-    return status.ok() ? store_.Commit(Id(step)) : status;
+    return everstep::SaveAndCommit(store_, Id(step), state);
   }
   // The step of the newest good checkpoint, -1 for none.
   Step Latest() {
@@ -53,7 +62,7 @@ class DirectoryStoreTest : public ::testing::TestWithParam<bool> {
   TempDirectory temp_;
   FileSystem& fs_;
   const std::string directory_;
-  DirectoryStore store_{fs_, directory_};
+  DirectoryStore store_{fs_, {directory_, 0, 0, ""}};
 };
 INSTANTIATE_TEST_SUITE_P(FileSystems, DirectoryStoreTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Real" : "Memory"; });
@@ -75,10 +84,10 @@ TEST_P(DirectoryStoreTest, WhatIsCommittedIsRestoredBitForBit) {
 TEST_P(DirectoryStoreTest, BetweenSaveAndCommitNothingIsVisible) {
   ASSERT_TRUE(SaveAndCommit(1).ok());
   TestState state(2);
-  ASSERT_TRUE(store_.Save(Id(2), state.tensors()).ok());
+  ASSERT_TRUE(store_.SaveShard(Id(2), state.tensors(), {}).ok());
   EXPECT_EQ(Latest(), 1);
   EXPECT_EQ(ListCheckpoints(fs_, directory_).value().size(), 1u);
-  ASSERT_TRUE(store_.Commit(Id(2)).ok());
+  ASSERT_TRUE(store_.Commit(Id(2), state.tensors(), 1).ok());
   EXPECT_EQ(Latest(), 2);
 }
 
@@ -100,6 +109,7 @@ TEST_P(DirectoryStoreTest, TensorFlowsNoteNamesTheNewest) {
   ASSERT_TRUE(SaveAndCommit(2).ok());
   EXPECT_EQ(ReadWholeFile(fs_, JoinPath(directory_, "checkpoint")).value(),
             "model_checkpoint_path: \"step-2-h0-v1.1/state\"\n"
+            "all_model_checkpoint_paths: \"step-1-h0-v1.1/state\"\n"
             "all_model_checkpoint_paths: \"step-2-h0-v1.1/state\"\n");
 }
 
@@ -108,20 +118,76 @@ TEST_P(DirectoryStoreTest, CommittingWhatIsThereAlreadyIsFineIfItIsTheSame) {
   EXPECT_TRUE(SaveAndCommit(1).ok());
   EXPECT_FALSE(fs_.Exists(JoinPath(directory_, ".tmp-step-1-h0-v1.1")));
   TestState other(5);
-  ASSERT_TRUE(store_.Save(Id(1), other.tensors()).ok());
-  EXPECT_EQ(store_.Commit(Id(1)).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(store_.Commit(Id(9)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(everstep::SaveAndCommit(store_, Id(1), other).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Latest(), 1);
+  // The committer may ask again after it did not hear the answer.
+  TestState one(1);
+  EXPECT_TRUE(store_.Commit(Id(1), one.tensors(), 1).ok());
 }
 
-TEST_P(DirectoryStoreTest, OnlyTheNewestAreKeptWhenToldSo) {
-  DirectoryStore store(fs_, directory_, /*keep=*/2);
-  for (Step s = 1; s <= 5; ++s) {
-    TestState state(s);
-    ASSERT_TRUE(store.Save(Id(s), state.tensors()).ok());
-    ASSERT_TRUE(store.Commit(Id(s)).ok());
-  }
+TEST_P(DirectoryStoreTest, ADamagedOneOfItsNameMakesRoom) {
+  ASSERT_TRUE(SaveAndCommit(1).ok());
+  ASSERT_TRUE(PublishFile(fs_, File(1, "state.data-00000-of-00001"), "junk").ok());
+  ASSERT_TRUE(SaveAndCommit(1).ok());
+  EXPECT_TRUE(Verify(1).ok());
   EXPECT_EQ(fs_.List(directory_).value(),
-            (std::vector<std::string>{"checkpoint", "step-4-h0-v1.1", "step-5-h0-v1.1"}));
+            (std::vector<std::string>{"checkpoint", "step-1-h0-v1.1"}));
+}
+
+TEST_P(DirectoryStoreTest, ACommitOfWhatWasNotSavedWholeIsRefusedAndNamesTheShard) {
+  TestState state(9);
+  EXPECT_EQ(store_.Commit(Id(9), state.tensors(), 1).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(store_.SaveShard(Id(9), state.tensors(), {0, 3}).ok());
+  ASSERT_TRUE(store_.SaveShard(Id(9), state.tensors(), {2, 3}).ok());
+  const absl::Status missing = store_.Commit(Id(9), state.tensors(), 3);
+  EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("state.data-00001-of-00003: commit of"));
+  ASSERT_TRUE(store_.SaveShard(Id(9), state.tensors(), {1, 3}).ok());
+  const std::string shard = JoinPath(directory_, ".tmp-step-9-h0-v1.1/state.data-00002-of-00003");
+  const std::string good = ReadWholeFile(fs_, shard).value();
+  ASSERT_TRUE(PublishFile(fs_, shard, good + "x").ok());
+  EXPECT_EQ(store_.Commit(Id(9), state.tensors(), 3).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Latest(), -1);
+  ASSERT_TRUE(PublishFile(fs_, shard, good).ok());
+  EXPECT_TRUE(store_.Commit(Id(9), state.tensors(), 3).ok());
+  EXPECT_EQ(Latest(), 9);
+  EXPECT_EQ(store_.Commit(Id(8), state.tensors(), 0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(store_.SaveShard(Id(8), state.tensors(), {1, 1}).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(DirectoryStoreTest, WritersOfEqualStatesMakeOneCheckpoint) {
+  for (int count : {1, 2, 3, 4, 9}) {
+    const CheckpointId id = {7, 0, {1, count}};
+    std::vector<TestState> states(static_cast<size_t>(count), TestState(7));
+    for (int i = count - 1; i >= 0; --i) {
+      DirectoryStore writer(fs_, {directory_, 0, 0, ""});
+      ASSERT_TRUE(writer.SaveShard(id, states[i].tensors(), {i, count}).ok());
+    }
+    ASSERT_TRUE(store_.Commit(id, states[0].tensors(), count).ok());
+    EXPECT_EQ(fs_.List(store_.PathOf(id)).value().size(), static_cast<size_t>(count) + 1);
+    const auto stored = StoredState::Open(fs_, JoinPath(store_.PathOf(id), "state"));
+    ASSERT_TRUE(stored.ok()) << stored.status();
+    EXPECT_TRUE((*stored)->Verify().ok()) << (*stored)->Verify();
+    EXPECT_EQ((*stored)->id(), id);
+  }
+}
+
+TEST_P(DirectoryStoreTest, AShardOfAnotherStateIsFoundWhenRead) {
+  TestState right(1), wrong(1);
+  wrong.weights[5] += 1;
+  ASSERT_TRUE(store_.SaveShard(Id(1), wrong.tensors(), {0, 2}).ok());
+  ASSERT_TRUE(store_.SaveShard(Id(1), wrong.tensors(), {1, 2}).ok());
+  ASSERT_TRUE(store_.Commit(Id(1), right.tensors(), 2).ok());
+  EXPECT_EQ(Verify(1).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_P(DirectoryStoreTest, WhatIsAbandonedIsGone) {
+  TestState state(1);
+  ASSERT_TRUE(store_.SaveShard(Id(1), state.tensors(), {0, 2}).ok());
+  store_.Abandon(Id(1));
+  store_.Abandon(Id(2));
+  EXPECT_TRUE(fs_.List(directory_).value().empty());
 }
 
 TEST_P(DirectoryStoreTest, AFlippedBitAnywhereIsFoundAndTheFileNamed) {
@@ -163,15 +229,11 @@ TEST_P(DirectoryStoreTest, TruncationAndDeletionAreFound) {
 TEST_P(DirectoryStoreTest, AStateThatIsWholeButNotTheOneDigestedIsFound) {
   // Every CRC is right; only the digest is that of another state.
   TestState state(1), other(2);
-  std::string digest = DigestToBytes(FullDigest(other.tensors()));
-  auto writer = BundleWriter::Open(fs_, temp_.File("job/state"));
-  ASSERT_TRUE(writer.ok());
-  for (const TensorSpan& tensor : state.tensors()) ASSERT_TRUE((*writer)->Add(tensor).ok());
-  ASSERT_TRUE(
-      (*writer)
-          ->Add({kDigestKey, DType::kUInt8, {16}, reinterpret_cast<std::byte*>(digest.data())})
-          .ok());
-  ASSERT_TRUE((*writer)->Finish().ok());
+  const std::string digest = FullDigest(other.tensors());
+  BundleWriter writer(fs_, temp_.File("job/state"));
+  ASSERT_TRUE(AddCheckpoint(Id(1), state.tensors(), digest, &writer).ok());
+  ASSERT_TRUE(writer.WriteShard(0, 1).ok());
+  ASSERT_TRUE(writer.WriteIndex(1).ok());
   const auto stored = StoredState::Open(fs_, temp_.File("job/state"));
   ASSERT_TRUE(stored.ok());
   EXPECT_EQ((*stored)->Verify().code(), absl::StatusCode::kDataLoss);
@@ -179,11 +241,11 @@ TEST_P(DirectoryStoreTest, AStateThatIsWholeButNotTheOneDigestedIsFound) {
   EXPECT_EQ((*stored)->Restore(state.tensors()).code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_P(DirectoryStoreTest, ATensorOfTheDigestsNameIsRefused) {
+TEST_P(DirectoryStoreTest, ATensorOfTheSaveCountersNameIsRefused) {
   TestState state(1);
   std::vector<TensorSpan> tensors = state.tensors();
-  tensors[2].name = kDigestKey;
-  EXPECT_EQ(store_.Save(Id(1), tensors).code(), absl::StatusCode::kInvalidArgument);
+  tensors[2].name = "save_counter";
+  EXPECT_EQ(store_.SaveShard(Id(1), tensors, {}).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(DirectoryStoreTest, AnotherModelsCheckpointIsRefusedUntouchedAndTheTensorNamed) {
@@ -219,14 +281,12 @@ TEST(DirectoryStoreCrash, AfterACrashAnywhereTheNewestIsTheOldOneOrTheNewOneWhol
     MemoryFileSystem fs;
     ASSERT_TRUE(fs.CreateDirectories("/job").ok());
     ASSERT_TRUE(fs.SyncDirectory("/").ok());
-    DirectoryStore store(fs, "/job/checkpoints");
+    DirectoryStore store(fs, {"/job/checkpoints", 0, 0, ""});
     TestState one(1), two(2);
-    ASSERT_TRUE(store.Save(Id(1), one.tensors()).ok());
-    ASSERT_TRUE(store.Commit(Id(1)).ok());
+    ASSERT_TRUE(SaveAndCommit(store, Id(1), one, 3).ok());
     const int before = fs.changes();
     fs.FailAfter(operations);
-    absl::Status status = store.Save(Id(2), two.tensors());
-    if (status.ok()) status = store.Commit(Id(2));
+    const absl::Status status = SaveAndCommit(store, Id(2), two, 3);
     total = fs.changes() - before;
     fs.Crash();
     const auto latest = LatestCheckpoint(fs, "/job/checkpoints");
@@ -238,9 +298,8 @@ TEST(DirectoryStoreCrash, AfterACrashAnywhereTheNewestIsTheOldOneOrTheNewOneWhol
     ASSERT_TRUE((*StoredState::Open(fs, latest->prefix()))->Restore(got.tensors()).ok());
     ASSERT_EQ(FullDigest(got.tensors()), FullDigest((step == 1 ? one : two).tensors()));
     // The next life saves the same again.
-    DirectoryStore again(fs, "/job/checkpoints");
-    ASSERT_TRUE(again.Save(Id(2), two.tensors()).ok());
-    ASSERT_TRUE(again.Commit(Id(2)).ok());
+    DirectoryStore again(fs, {"/job/checkpoints", 0, 0, ""});
+    ASSERT_TRUE(SaveAndCommit(again, Id(2), two).ok());
     ASSERT_EQ(LatestCheckpoint(fs, "/job/checkpoints")->id.step, 2);
     if (total < operations) break;  // it was over before the disk failed
   }
@@ -253,21 +312,23 @@ TEST(DirectoryStoreCrash, ADirectoryThatCannotBeMadeIsNamed) {
   TempDirectory temp;
   TestState state;
   ASSERT_TRUE(PublishFile(RealFileSystem(), temp.File("file"), "x").ok());
-  DirectoryStore blocked(RealFileSystem(), temp.File("file/checkpoints"));
-  const absl::Status status = blocked.Save(Id(1), state.tensors());
+  DirectoryStore blocked(RealFileSystem(), {temp.File("file/checkpoints"), 0, 0, ""});
+  const absl::Status status = blocked.SaveShard(Id(1), state.tensors(), {});
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr(temp.File("file")));
 }
 
-TEST(DirectoryStoreCrash, ASaveThatFailsLeavesNothingBehind) {
+TEST(DirectoryStoreCrash, ASaveThatFailsLeavesNothingOfItsShard) {
   MemoryFileSystem fs;
   ASSERT_TRUE(fs.CreateDirectories("/job/checkpoints").ok());
-  DirectoryStore store(fs, "/job/checkpoints");
+  DirectoryStore store(fs, {"/job/checkpoints", 0, 0, ""});
   TestState state;
+  ASSERT_TRUE(store.SaveShard(Id(1), state.tensors(), {1, 2}).ok());
   std::vector<TensorSpan> twice = state.tensors();
   twice.push_back(twice[0]);
-  EXPECT_EQ(store.Save(Id(1), twice).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(fs.List("/job/checkpoints").value().empty());
+  EXPECT_EQ(store.SaveShard(Id(1), twice, {0, 2}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(fs.List("/job/checkpoints/.tmp-step-1-h0-v1.1").value(),
+            std::vector<std::string>{"state.data-00001-of-00002"});
 }
 
 }  // namespace

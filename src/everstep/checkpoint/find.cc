@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <tuple>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
 #include "everstep/base/string_view.h"
-#include "everstep/checkpoint/stored_state.h"
+#include "everstep/checkpoint/format.h"
+#include "everstep/io/publish.h"
 #include "everstep/job/directory.h"
 
 namespace everstep {
@@ -17,8 +18,55 @@ namespace {
 
 constexpr std::string_view kIndexSuffix = ".index";
 
-auto Age(const CheckpointId& id) {
-  return std::make_tuple(id.history, id.step, id.view.term, id.view.id);
+constexpr int kLooks = 5;
+
+bool HoldsFilesOfOurs(FileSystem& fs, const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> names = fs.List(path);
+  if (!names.ok()) return false;
+  return std::any_of(names->begin(), names->end(), [](const std::string& name) {
+    return absl::StartsWith(name, "state.index") || absl::StartsWith(name, "state.data-");
+  });
+}
+
+// What lies at `path`, if that is or was a checkpoint.
+std::optional<CheckpointInfo> Look(FileSystem& fs, const std::string& path,
+                                   const std::string& name) {
+  if (name.front() == '.' || !fs.IsDirectory(path)) return std::nullopt;
+  const std::optional<CheckpointId> named = ParseCheckpointName(name);
+  if (!named.has_value() && !HoldsFilesOfOurs(fs, path)) return std::nullopt;
+  CheckpointInfo info{named.value_or(CheckpointId{}), path, absl::OkStatus()};
+  const auto stored = StoredState::Open(fs, info.prefix());
+  if (stored.ok() && (*stored)->is_ours()) {
+    info.id = IdOf(**stored, path);
+  } else if (stored.ok()) {
+    if (!named.has_value()) return std::nullopt;  // TensorFlow's
+    info.opened = absl::FailedPreconditionError(
+        absl::StrCat(path, ": is named like a checkpoint of Everstep but was not written by it"));
+  } else if (absl::IsNotFound(stored.status())) {
+    if (!fs.IsDirectory(path)) return std::nullopt;  // removed just now
+    info.opened =
+        absl::DataLossError(absl::StrCat(info.prefix(), ".index: missing index of a checkpoint"));
+  } else {
+    info.opened = stored.status();
+  }
+  return info;
+}
+
+// Why there is nothing to take.
+absl::Status NoneOf(const std::string& directory, const std::vector<RejectedCheckpoint>& refused) {
+  if (refused.empty()) {
+    return absl::NotFoundError(absl::StrCat(directory, ": there is no checkpoint in it"));
+  }
+  for (const RejectedCheckpoint& one : refused) {
+    if (absl::IsFailedPrecondition(one.why) || absl::IsUnimplemented(one.why)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(directory, ": none of its ", refused.size(),
+                       " checkpoints can be used here; the newest sound one: ", one.why.message()));
+    }
+  }
+  return absl::DataLossError(
+      absl::StrCat(directory, ": none of its ", refused.size(),
+                   " checkpoints is good; the newest: ", refused.front().why.message()));
 }
 
 }  // namespace
@@ -27,7 +75,7 @@ std::string CheckpointId::DirectoryName() const {
   return absl::StrCat("step-", step, "-h", history, "-v", view.ToString());
 }
 
-std::string CheckpointInfo::prefix() const { return JoinPath(path, "state"); }
+std::string CheckpointInfo::prefix() const { return CheckpointPrefix(path); }
 
 std::optional<CheckpointId> ParseCheckpointName(std::string_view name) {
   CheckpointId id;
@@ -44,6 +92,13 @@ std::optional<CheckpointId> ParseCheckpointName(std::string_view name) {
   return id;
 }
 
+CheckpointId IdOf(const StoredState& stored, const std::string& path) {
+  if (stored.id().has_value()) return *stored.id();
+  const std::optional<CheckpointId> named = ParseCheckpointName(BaseName(path));
+  if (named.has_value()) return *named;
+  return {stored.ReadInt64("step").value_or(0), 0, {}};
+}
+
 absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(FileSystem& fs,
                                                             const std::string& directory) {
   std::vector<CheckpointInfo> found;
@@ -51,30 +106,52 @@ absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(FileSystem& fs,
   if (absl::IsNotFound(names.status())) return found;
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
-    const std::optional<CheckpointId> id = ParseCheckpointName(name);
-    if (id.has_value()) found.push_back({*id, JoinPath(directory, name)});
+    std::optional<CheckpointInfo> info = Look(fs, JoinPath(directory, name), name);
+    if (info.has_value()) found.push_back(*std::move(info));
   }
-  std::sort(found.begin(), found.end(),
-            [](const CheckpointInfo& a, const CheckpointInfo& b) { return Age(a.id) < Age(b.id); });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const CheckpointInfo& a, const CheckpointInfo& b) { return a.id < b.id; });
   return found;
+}
+
+absl::StatusOr<CheckpointInfo> NewestCheckpoint(
+    FileSystem& fs, const std::string& directory,
+    absl::FunctionRef<absl::Status(const StoredState&)> accept,
+    std::vector<RejectedCheckpoint>* rejected) {
+  std::vector<RejectedCheckpoint> refused;
+  for (int look = 0; look < kLooks; ++look) {
+    EV_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> all, ListCheckpoints(fs, directory));
+    bool vanished = false;
+    refused.clear();
+    for (auto at = all.rbegin(); at != all.rend(); ++at) {
+      absl::Status status = at->opened;
+      if (status.ok()) {
+        const auto stored = StoredState::Open(fs, at->prefix());
+        status = stored.ok() ? accept(**stored) : stored.status();
+      }
+      if (status.ok()) {
+        if (rejected != nullptr) *rejected = std::move(refused);
+        return *at;
+      }
+      // Whoever commits may have retired it while it was read.
+      if (fs.IsDirectory(at->path)) {
+        refused.push_back({at->id, at->path, std::move(status)});
+      } else {
+        vanished = true;
+      }
+    }
+    // Where some vanished newer ones may have come.
+    if (!vanished) break;
+  }
+  const absl::Status none = NoneOf(directory, refused);
+  if (rejected != nullptr) *rejected = std::move(refused);
+  return none;
 }
 
 absl::StatusOr<CheckpointInfo> LatestCheckpoint(FileSystem& fs, const std::string& directory,
                                                 std::vector<RejectedCheckpoint>* rejected) {
-  EV_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> all, ListCheckpoints(fs, directory));
-  absl::Status newest;
-  for (auto at = all.rbegin(); at != all.rend(); ++at) {
-    const auto stored = StoredState::Open(fs, at->prefix());
-    absl::Status status = stored.ok() ? (*stored)->Verify() : stored.status();
-    if (status.ok()) return *at;
-    if (newest.ok()) newest = status;
-    if (rejected != nullptr) rejected->push_back({*at, std::move(status)});
-  }
-  if (all.empty()) {
-    return absl::NotFoundError(absl::StrCat(directory, ": there is no checkpoint in it"));
-  }
-  return absl::DataLossError(absl::StrCat(directory, ": none of its ", all.size(),
-                                          " checkpoints is good; the newest: ", newest.message()));
+  return NewestCheckpoint(
+      fs, directory, [](const StoredState& stored) { return stored.Verify(); }, rejected);
 }
 
 std::optional<std::string> CheckpointsDirectory(FileSystem& fs, const std::string& path) {
@@ -91,7 +168,7 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& fs, const std::string& pa
     return path.substr(0, path.size() - kIndexSuffix.size());
   }
   if (fs.Exists(absl::StrCat(path, ToAbsl(kIndexSuffix)))) return path;
-  if (fs.Exists(JoinPath(path, "state.index"))) return JoinPath(path, "state");
+  if (fs.Exists(BundleIndexPath(CheckpointPrefix(path)))) return CheckpointPrefix(path);
   const std::optional<std::string> directory = CheckpointsDirectory(fs, path);
   if (directory.has_value()) {
     EV_ASSIGN_OR_RETURN(const CheckpointInfo latest, LatestCheckpoint(fs, *directory));

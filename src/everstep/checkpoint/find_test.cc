@@ -22,8 +22,8 @@ class FindTest : public ::testing::Test {
   FindTest() { EXPECT_TRUE(fs_.CreateDirectories("/job").ok()); }
   void Save(const CheckpointId& id) {
     TestState state(id.step);
-    ASSERT_TRUE(store_.Save(id, state.tensors()).ok());
-    ASSERT_TRUE(store_.Commit(id).ok());
+    ASSERT_TRUE(store_.SaveShard(id, state.tensors(), Shard{}).ok());
+    ASSERT_TRUE(store_.Commit(id, state.tensors(), 1).ok());
   }
   void Damage(const CheckpointId& id) {
     const std::string path = JoinPath(store_.PathOf(id), "state.data-00000-of-00001");
@@ -33,7 +33,7 @@ class FindTest : public ::testing::Test {
   }
 
   MemoryFileSystem fs_;
-  DirectoryStore store_{fs_, "/job/checkpoints"};
+  DirectoryStore store_{fs_, {"/job/checkpoints", 0, 0, ""}};
 };
 
 TEST_F(FindTest, NamesAreThoseOfIdsAndNoOthers) {
@@ -78,7 +78,7 @@ TEST_F(FindTest, ADamagedOneIsPassedOverAndReported) {
   std::vector<RejectedCheckpoint> rejected;
   EXPECT_EQ(LatestCheckpoint(fs_, "/job/checkpoints", &rejected).value().id.step, 20);
   ASSERT_EQ(rejected.size(), 1u);
-  EXPECT_EQ(rejected[0].checkpoint.id.step, 30);
+  EXPECT_EQ(rejected[0].id.step, 30);
   EXPECT_EQ(rejected[0].why.code(), absl::StatusCode::kDataLoss);
   Damage({20, 0, {1, 1}});
   Damage({10, 0, {1, 1}});

@@ -49,7 +49,9 @@ struct Verdict {
 enum Wish : uint32_t {
   kWishLeave = 1,  // a member was told to leave
   kWishCheckpoint = 2,
-  kWishFailed = 4,  // a member could not do its part (e.g. the committer's write failed)
+  kWishFailed = 4,    // a member could not do its part of the checkpoint
+  kWishWriting = 8,   // a member is still writing its part
+  kWishUnsaved = 16,  // a member knows of no checkpoint of this step
 };
 
 // Who waits for whom; read lock-free for heartbeats.

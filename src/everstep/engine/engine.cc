@@ -10,6 +10,7 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/keyed_random.h"
 #include "everstep/base/status.h"
+#include "everstep/engine/state_sync.h"
 #include "everstep/metrics/log.h"
 
 namespace everstep {
@@ -28,7 +29,11 @@ bool EndsTheViewOnly(const absl::Status& status) {
 void Engine::AlignedFree::operator()(std::byte* p) const { std::free(p); }
 
 Engine::Engine(const EngineParts& parts, EngineOptions options)
-    : parts_(parts), options_(std::move(options)), machine_(options_.hello) {}
+    : parts_(parts),
+      options_(std::move(options)),
+      machine_(options_.hello),
+      checkpointer_(parts.checkpoints, parts.learner->layout(), *parts.clock),
+      last_checkpoint_(parts.clock->Now()) {}
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineParts& parts,
                                                        EngineOptions options) {
@@ -70,11 +75,11 @@ absl::Span<std::byte> Engine::memory() const {
   return {memory_.get(), static_cast<size_t>(parts_.learner->layout().state_bytes)};
 }
 
-Position Engine::Now() const { return {step(), 0, QuickDigest(state_)}; }
+Position Engine::Now() const { return {step(), history_, QuickDigest(state_)}; }
 
 // ---- views ----
 
-absl::Status Engine::Link(const View& view) {
+absl::Status Engine::Link(const View& view, const StateOrigin& origin) {
   if (view.num_replicas != options_.num_replicas) {
     refused_ = absl::FailedPreconditionError(
         absl::StrCat("this process shares its batches among ", options_.num_replicas,
@@ -92,11 +97,39 @@ absl::Status Engine::Link(const View& view) {
             communicator_->rank(), view.members.size(),
             view.members[communicator_->rank()].replica_begin,
             view.members[communicator_->rank()].replica_end, view.num_replicas);
+  return TakeOrigin(origin);
+}
+
+// All members begin a view with one state. A worker never chooses by itself: whoever holds another
+// one takes the donor's.
+absl::Status Engine::TakeOrigin(const StateOrigin& origin) {
+  const Position own = Now();
+  const bool same =
+      own.history == origin.history && own.step == origin.step && own.digest == origin.digest;
+  if (origin.donor < 0) {
+    if (same) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("the view begins at step ", origin.step,
+                                            " and this worker is at step ", own.step,
+                                            ", but nobody gives it the state"));
+  }
+  std::vector<std::byte> taken(memory().size());
+  EV_RETURN_IF_ERROR(SyncState(*communicator_, parts_.learner->layout(), origin.donor, memory(),
+                               absl::MakeSpan(taken), &round_, RoundDeadline()));
+  if (same) return absl::OkStatus();
+  if (QuickDigest(StateTensors(parts_.learner->layout(), absl::MakeSpan(taken))) != origin.digest) {
+    return absl::InternalError("the state that was sent does not have the digest that was said");
+  }
+  std::memcpy(memory_.get(), taken.data(), taken.size());
+  history_ = origin.history;
+  parts_.phases->SetStep(step());
+  log::Warning("engine", "takes the state of step {} from {} in place of its own of step {}",
+               origin.step, communicator_->view().members[origin.donor].task.ToString(), own.step);
   return absl::OkStatus();
 }
 
 void Engine::Unlink() {
   parts_.probe->SetCommunicator(nullptr);
+  checkpointer_.Drop();
   runner_.reset();
   communicator_.reset();
 }
@@ -107,7 +140,7 @@ void Engine::Perform(const Actions& actions) {
       parts_.control->Send(say->message);
     } else if (const auto* link = std::get_if<LinkAction>(&action)) {
       parts_.phases->Enter(Phase::kViewChange);
-      const absl::Status linked = Link(link->view);
+      const absl::Status linked = Link(link->view, link->origin);
       Perform(machine_.Linked(linked, BlamedPeer(linked), Now()));
     } else if (std::holds_alternative<UnlinkAction>(action)) {
       Unlink();
@@ -147,7 +180,13 @@ absl::Status Engine::WaitForOrder() {
 }
 
 absl::Status Engine::EnterView() {
-  if (machine_.state() == WorkerMachine::State::kNew) Perform(machine_.Start(Now()));
+  if (machine_.state() == WorkerMachine::State::kNew) {
+    EV_RETURN_IF_ERROR(Restore());
+    if (parts_.probe->ToldToLeave()) {
+      return absl::CancelledError("told to leave before the first step");
+    }
+    Perform(machine_.Start(Now()));
+  }
   PollOrders();
   while (machine_.state() != WorkerMachine::State::kRunning) {
     if (machine_.state() == WorkerMachine::State::kEnded) {
@@ -189,27 +228,35 @@ absl::Status Engine::InView(const std::function<absl::Status()>& round) {
 
 // ---- rounds ----
 
-Vote Engine::MakeVote() const {
+Vote Engine::MakeVote() {
   Vote vote;
   vote.step = step();
   if (parts_.probe->ToldToLeave()) vote.wishes |= kWishLeave;
+  if (CheckpointIsDue()) vote.wishes |= kWishCheckpoint;
+  if (checkpointed_ != step()) vote.wishes |= kWishUnsaved;
+  checkpointer_.AddTo(&vote);
   return vote;
 }
 
-absl::Status Engine::Conclude(Vote vote, bool state_digest, Verdict* verdict) {
+absl::Status Engine::Conclude(std::optional<uint64_t> state_digest, Verdict* verdict) {
+  Vote vote = MakeVote();
+  const bool compared = state_digest.has_value() || checkpointer_.compares();
   // Programs that make different calls would wait for each other or mix up their sums.
-  vote.digest = HashKey({call_, vote.digest});
+  vote.digest = HashKey({call_, vote.digest, state_digest.value_or(0)});
   EV_ASSIGN_OR_RETURN(*verdict, communicator_->Conclude(round_, vote, RoundDeadline()));
   ++round_;
-  return CheckVerdict(*verdict, state_digest);
+  EV_RETURN_IF_ERROR(CheckVerdict(*verdict, compared));
+  if (auto outcome = checkpointer_.Hear(*verdict)) Ended(*outcome);
+  TellOfSlowStorage();
+  return absl::OkStatus();
 }
 
-absl::Status Engine::CheckVerdict(const Verdict& verdict, bool state_digest) const {
+absl::Status Engine::CheckVerdict(const Verdict& verdict, bool compared) const {
   if (verdict.min_step != verdict.max_step) {
     return absl::InternalError(absl::StrCat("workers of one view are at different steps, ",
                                             verdict.min_step, " to ", verdict.max_step));
   }
-  if (!verdict.digests_equal && !state_digest) {
+  if (!verdict.digests_equal && !compared) {
     return absl::FailedPreconditionError(
         "the workers' programs do not make the same calls: Fit or Evaluate was called with other "
         "data, batch size, epochs or checkpoint interval on another worker; all must be started "
@@ -226,13 +273,13 @@ absl::Status Engine::CheckVerdict(const Verdict& verdict, bool state_digest) con
 
 absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
   const Step now = step();
-  Vote vote = MakeVote();
-  const bool compare =
-      options_.digest_every > 0 && now % options_.digest_every == options_.digest_every - 1;
-  if (compare) vote.digest = QuickDigest(state_);
+  std::optional<uint64_t> digest;
+  if (options_.digest_every > 0 && now % options_.digest_every == options_.digest_every - 1) {
+    digest = QuickDigest(state_);
+  }
   EV_RETURN_IF_ERROR(runner_->Train(round_, now, now - plan.begin, RoundDeadline()));
   Verdict verdict;
-  EV_RETURN_IF_ERROR(Conclude(vote, compare, &verdict));
+  EV_RETURN_IF_ERROR(Conclude(digest, &verdict));
   *leave = (verdict.wishes & kWishLeave) != 0;
   parts_.phases->Enter(Phase::kUpdate);
   const Reduced reduced = runner_->result();
@@ -243,6 +290,7 @@ absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
   if (plan.after_step) {
     plan.after_step({now, plan.source->GlobalExamples(now - plan.begin), reduced.statistics});
   }
+  BeginCheckpointIfDue(plan.checkpoint_every, verdict);
   return absl::OkStatus();
 }
 
@@ -253,6 +301,8 @@ absl::Status Engine::Train(const TrainPlan& plan) {
   while (step() < plan.end) {
     bool leave = false;
     absl::Status status = InView([&] {
+      // The view may have begun with a state that is further.
+      if (step() >= plan.end) return absl::OkStatus();
       const Member& self = communicator_->view().members[communicator_->rank()];
       plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin,
                           self.replica_end);
@@ -260,16 +310,6 @@ absl::Status Engine::Train(const TrainPlan& plan) {
     });
     EV_RETURN_IF_ERROR(status);
     if (leave) return LeaveAtBoundary();
-    if (plan.checkpoint_every > 0 && step() % plan.checkpoint_every == 0 && step() < plan.end) {
-      absl::Status saved = Checkpoint();
-      // Training does not depend on the disk: the next one may succeed.
-      if (absl::IsResourceExhausted(saved) || absl::IsPermissionDenied(saved)) {
-        log::Warning("engine", "no checkpoint of step {}: {}", step(),
-                     std::string(saved.message()));
-      } else {
-        EV_RETURN_IF_ERROR(saved);
-      }
-    }
   }
   return absl::OkStatus();
 }
@@ -287,7 +327,7 @@ absl::StatusOr<EvaluationSums> Engine::Evaluate(BatchSource& source, Step steps)
       parts_.phases->Enter(Phase::kEvaluate);
       EV_RETURN_IF_ERROR(runner_->Evaluate(round_, s, RoundDeadline()));
       Verdict verdict;
-      EV_RETURN_IF_ERROR(Conclude(MakeVote(), false, &verdict));
+      EV_RETURN_IF_ERROR(Conclude(std::nullopt, &verdict));
       leave = (verdict.wishes & kWishLeave) != 0;
       return absl::OkStatus();
     });
@@ -302,48 +342,7 @@ absl::StatusOr<EvaluationSums> Engine::Evaluate(BatchSource& source, Step steps)
   return total;
 }
 
-absl::Status Engine::Checkpoint() {
-  if (checkpointed_ == step()) return absl::OkStatus();
-  absl::Status outcome;
-  absl::Status status = InView([&] {
-    parts_.phases->Enter(Phase::kCheckpoint);
-    // All agree on what is written before anything is.
-    Vote vote = MakeVote();
-    vote.digest = QuickDigest(state_);
-    Verdict verdict;
-    EV_RETURN_IF_ERROR(Conclude(vote, true, &verdict));
-    outcome = absl::OkStatus();
-    const bool writer = communicator_->rank() == communicator_->view().committer;
-    const CheckpointId id{step(), 0, communicator_->view().id};
-    if (writer) {
-      outcome = parts_.checkpoints->Save(id, state_);
-      if (outcome.ok()) outcome = parts_.checkpoints->Commit(id);
-    }
-    vote = MakeVote();
-    if (!outcome.ok()) vote.wishes |= kWishFailed;
-    EV_RETURN_IF_ERROR(Conclude(vote, false, &verdict));
-    if ((verdict.wishes & kWishFailed) != 0 && outcome.ok()) {
-      outcome = absl::ResourceExhaustedError("the committer could not write the checkpoint");
-    }
-    return absl::OkStatus();
-  });
-  EV_RETURN_IF_ERROR(status);
-  // The writer's own error becomes the same kind as the others see.
-  if (!outcome.ok()) return absl::ResourceExhaustedError(outcome.message());
-  checkpointed_ = step();
-  return absl::OkStatus();
-}
-
 // ---- the end ----
-
-absl::Status Engine::LeaveAtBoundary() {
-  absl::Status saved = Checkpoint();
-  if (!saved.ok()) {
-    log::Warning("engine", "leaving without a checkpoint of step {}: {}", step(),
-                 std::string(saved.message()));
-  }
-  return absl::CancelledError(absl::StrCat("told to leave; stopped after step ", step()));
-}
 
 int Engine::Leave(LeaveReason reason, int exit_code, const std::string& message) {
   parts_.phases->Enter(Phase::kProgram);

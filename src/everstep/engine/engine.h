@@ -15,6 +15,7 @@
 #include "everstep/checkpoint/store.h"
 #include "everstep/collective/communicator.h"
 #include "everstep/data/batch_source.h"
+#include "everstep/engine/checkpointer.h"
 #include "everstep/engine/probe.h"
 #include "everstep/engine/round.h"
 #include "everstep/engine/worker_machine.h"
@@ -24,12 +25,13 @@
 
 namespace everstep {
 
-// The parts an engine drives. All are the caller's and outlive the engine.
+// The parts an engine drives. All are the caller's and outlive the engine; the store is shared, as
+// a write that hangs may outlive even it.
 struct EngineParts {
   Learner* learner = nullptr;
   CommunicatorFactory* collectives = nullptr;
   ControlLink* control = nullptr;
-  CheckpointStore* checkpoints = nullptr;
+  std::shared_ptr<CheckpointStore> checkpoints;
   const Clock* clock = nullptr;
   PhaseBoard* phases = nullptr;
   Probe* probe = nullptr;
@@ -42,8 +44,13 @@ struct EngineOptions {
   Duration link_deadline = std::chrono::seconds(30);   // linking all members of a view
   Duration round_deadline = std::chrono::minutes(15);  // one round, input and storage included
   Duration coordinator_deadline = std::chrono::seconds(60);  // away for longer when it is needed
-  int digest_every =
-      100;  // rounds of training between comparisons of the state's digest; 0 = never
+  // Rounds of training between comparisons of the state's digest; 0 = never.
+  int digest_every = 100;
+  // Between two checkpoints by time; zero: none by time; not said: by what one costs.
+  std::optional<Duration> checkpoint_interval = Duration(0);
+  int checkpoint_attempts = 8;  // at the last one, with pauses from 2 s on, doubled each time
+  // A piece of writing that takes longer is told of.
+  Duration slow_storage = std::chrono::seconds(10);
 };
 
 // What a step came to; the same on all workers. Memory is the engine's, valid during the call.
@@ -57,7 +64,7 @@ struct TrainPlan {
   BatchSource* source = nullptr;
   Step begin = 0;                                     // the step that the source calls 0
   Step end = 0;                                       // trains until the state is at this step
-  Step checkpoint_every = 0;                          // steps; 0 = at the end only
+  Step checkpoint_every = 0;                          // steps; 0 = not by steps
   std::function<void(const StepReport&)> after_step;  // on every worker, after the update
 };
 
@@ -71,7 +78,8 @@ struct EvaluationSums {
 // what could be tried again has been. Any error but kCancelled ends the worker's part in the job.
 class Engine {
  public:
-  // Binds the learner to fresh state memory (step 0). Says nothing to the coordinator yet.
+  // Binds the learner to fresh state memory (step 0). Says nothing to the coordinator and reads no
+  // checkpoint yet.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineParts& parts,
                                                         EngineOptions options);
   ~Engine();
@@ -79,8 +87,13 @@ class Engine {
   absl::Status Train(const TrainPlan& plan);
   // Loss and metrics over steps [0, steps) of `source` at the present state.
   absl::StatusOr<EvaluationSums> Evaluate(BatchSource& source, Step steps);
+  // Fills the state from the newest good checkpoint, if there is one. The first call that needs a
+  // view does it, if nobody has before. Errors are final: kDataLoss or kFailedPrecondition when
+  // there are checkpoints but none that this model can go on from.
+  absl::Status Restore();
   // Commits a checkpoint of the present step: returns OK on all workers once it is durable and all
-  // digests agreed, else the same kind of error on all.
+  // digests agreed, else the same kind of error on all. Tries again for some minutes when the disk
+  // does not take it.
   absl::Status Checkpoint();
 
   // The end of this worker's part: says so and waits for the coordinator's word. Returns the
@@ -103,17 +116,31 @@ class Engine {
   void Perform(const Actions& actions);
   void PollOrders();
   void HandleOrder(const WorkerOrder& order);
-  absl::Status Link(const View& view);
+  absl::Status Link(const View& view, const StateOrigin& origin);
+  absl::Status TakeOrigin(const StateOrigin& origin);
   void Unlink();
 
   // Runs `round` in a running view until it succeeds there or an error that is final comes up.
   absl::Status InView(const std::function<absl::Status()>& round);
   absl::Status TrainStep(const TrainPlan& plan, bool* leave);
-  // Ends a round of the call that call_ names. `state_digest`: the vote has one.
-  absl::Status Conclude(Vote vote, bool state_digest, Verdict* verdict);
-  absl::Status CheckVerdict(const Verdict& verdict, bool state_digest) const;
+  // Ends a round of the call that call_ names. `state_digest`: of the state, where the round
+  // compares it.
+  absl::Status Conclude(std::optional<uint64_t> state_digest, Verdict* verdict);
+  absl::Status CheckVerdict(const Verdict& verdict, bool compared) const;
   absl::Status LeaveAtBoundary();
-  Vote MakeVote() const;
+  Vote MakeVote();
+
+  // engine_checkpoint.cc
+  bool CheckpointIsDue() const;
+  void BeginCheckpointIfDue(Step every, const Verdict& verdict);
+  void BeginCheckpoint();
+  void Ended(const CheckpointOutcome& outcome);
+  void TellOfSlowStorage();
+  // A round that trains nothing, for what is under way to get on; waits a moment for it.
+  absl::Status SettleRound(Verdict* verdict);
+  // One attempt at a checkpoint of the present step.
+  absl::Status TryCheckpoint();
+
   Position Now() const;
   Deadline RoundDeadline() const { return After(*parts_.clock, options_.round_deadline); }
   absl::Span<std::byte> memory() const;
@@ -129,7 +156,15 @@ class Engine {
   BatchSource* runner_source_ = nullptr;
   Round round_ = 0;
   uint64_t call_ = 0;  // names the running Train or Evaluate and its arguments
-  Step checkpointed_ = -1;
+  History history_ = 0;
+  bool restored_ = false;
+  Checkpointer checkpointer_;
+  std::optional<CheckpointOutcome> last_outcome_;  // equal on all members but for the reason
+  TimePoint last_checkpoint_;                      // when it began, or the training
+  Duration checkpoint_cost_{};                     // of the last one, to the training thread
+  Duration checkpoint_took_{};
+  bool told_slow_ = false;
+  Step checkpointed_ = -1;            // the newest committed one
   absl::Status refused_;              // a view that cannot be of this job
   std::optional<Stop> pending_stop_;  // to leave at the next boundary
 };

@@ -3,81 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-#include <thread>
-
-#include "everstep/engine/test_world.h"
-#include "everstep/env/clock.h"
+#include "everstep/engine/test_cluster.h"
 
 namespace everstep {
 namespace {
 
 using namespace test_world;
-
-// One worker with all its parts.
-struct TestWorker {
-  TestWorker(World& world, MiniCoordinator& coordinator, int index, int replicas)
-      : collectives(world), control(coordinator, index), phases(RealClock()) {
-    EngineParts parts{&learner, &collectives, &control, &store, &RealClock(), &phases, &probe};
-    EngineOptions options;
-    options.hello.task = {"worker", index};
-    options.hello.incarnation = index + 1;
-    options.num_replicas = replicas;
-    options.seed = 42;
-    options.digest_every = 3;
-    engine = *Engine::Create(parts, options);
-  }
-  ChainLearner learner;
-  WorldCollectives collectives;
-  MiniLink control;
-  MemoryStore store;
-  PhaseBoard phases;
-  Probe probe;
-  HashSource source;
-  std::unique_ptr<Engine> engine;
-  absl::Status status;
-  std::vector<Step> applied;
-  Step leave_after = -1;
-  int code = -1;
-};
-
-struct Cluster {
-  Cluster(int workers, int replicas) : coordinator(workers, replicas) {
-    for (int w = 0; w < workers; ++w) {
-      all.push_back(std::make_unique<TestWorker>(world, coordinator, w, replicas));
-    }
-  }
-  void Each(const std::function<void(TestWorker&)>& run) {
-    std::vector<std::thread> threads;
-    for (auto& worker : all) threads.emplace_back([&, w = worker.get()] { run(*w); });
-    for (auto& thread : threads) thread.join();
-  }
-  void Train(Step end, Step checkpoint_every = 0) {
-    Each([&](TestWorker& w) {
-      TrainPlan plan;
-      plan.source = &w.source;
-      plan.end = end;
-      plan.checkpoint_every = checkpoint_every;
-      plan.after_step = [&w](const StepReport& report) {
-        w.applied.push_back(report.step);
-        if (report.step == w.leave_after) w.probe.TellToLeave();
-      };
-      w.status = w.engine->Train(plan);
-      if (w.status.ok()) w.status = w.engine->Checkpoint();
-      const bool told = absl::IsCancelled(w.status);
-      w.code = w.engine->Leave(w.status.ok() ? LeaveReason::kFinished
-                               : told        ? LeaveReason::kToldToLeave
-                                             : LeaveReason::kFailed,
-                               w.status.ok() ? 0
-                               : told        ? 143
-                                             : 70,
-                               std::string(w.status.message()));
-    });
-  }
-  World world;
-  MiniCoordinator coordinator;
-  std::vector<std::unique_ptr<TestWorker>> all;
-};
 
 uint64_t FinalDigest(int workers, int replicas, Step end, std::optional<Fault> fault = {}) {
   Cluster cluster(workers, replicas);
@@ -92,8 +23,8 @@ uint64_t FinalDigest(int workers, int replicas, Step end, std::optional<Fault> f
     EXPECT_EQ(w->applied, want);
   }
   EXPECT_EQ(cluster.coordinator.view_, fault ? 2 : 1);
-  EXPECT_EQ(cluster.all[0]->store.committed.size(), 1u);
-  return cluster.all[0]->store.committed[end];
+  EXPECT_EQ(cluster.disk->committed.size(), 1u);
+  return cluster.disk->committed[end].digest;
 }
 
 TEST(Engine, AnyNumberOfWorkersGivesTheSameBits) {
@@ -116,12 +47,16 @@ TEST(Engine, AStepCutShortIsRunAgainInTheNextViewWithTheSameBits) {
 
 TEST(Engine, DifferentStatesAreFoundAtTheNextComparison) {
   Cluster cluster(2, 2);
-  cluster.all[1]->learner.weights()[3] += 1;  // a machine that computed other bits
+  TestWorker& odd = *cluster.all[1];
+  odd.on_step = [&](Step step) {
+    if (step == 6) odd.learner.weights()[3] += 1;  // a machine that computed other bits
+  };
   cluster.Train(20);
+  EXPECT_LE(cluster.all[0]->engine->step(), 9);
   for (auto& w : cluster.all) {
     EXPECT_TRUE(absl::IsInternal(w->status)) << w->status;
-    EXPECT_TRUE(w->store.committed.empty());
   }
+  EXPECT_TRUE(cluster.disk->committed.empty());
 }
 
 TEST(Engine, WorkersWhoseProgramsMakeDifferentCallsAreRefusedAtTheFirstStep) {
@@ -140,7 +75,8 @@ TEST(Engine, WorkersWhoseProgramsMakeDifferentCallsAreRefusedAtTheFirstStep) {
 TEST(Engine, AViewWithAnotherNumberOfReplicasIsRefused) {
   World world;
   MiniCoordinator coordinator(1, 4);
-  TestWorker worker(world, coordinator, 0, 7);
+  MemoryDisk disk;
+  TestWorker worker(world, coordinator, disk, 0, 7, {});
   TrainPlan plan;
   plan.source = &worker.source;
   plan.end = 3;
@@ -159,7 +95,7 @@ TEST(Engine, OneToldToLeaveMakesAllStopAfterTheSameStepWithACheckpointOfIt) {
     EXPECT_EQ(w->engine->step(), at);
     EXPECT_EQ(w->code, 143);
   }
-  EXPECT_EQ(cluster.all[0]->store.committed.count(at), 1u);
+  EXPECT_EQ(cluster.disk->committed.count(at), 1u);
 }
 
 TEST(Engine, AStopWithAnotherCodeCutsTheStepShort) {
@@ -169,21 +105,6 @@ TEST(Engine, AStopWithAnotherCodeCutsTheStepShort) {
   for (auto& w : cluster.all) {
     EXPECT_EQ(w->code, 9);
     EXPECT_LT(w->engine->step(), 1000);
-  }
-}
-
-TEST(Engine, CheckpointsWhileTrainingAndGoesOnWhenTheDiskIsFull) {
-  Cluster cluster(2, 2);
-  cluster.Train(20, 5);
-  EXPECT_EQ(cluster.all[0]->store.committed.size(), 4u);
-  EXPECT_TRUE(cluster.all[1]->store.committed.empty()) << "only the committer writes";
-
-  Cluster full(2, 2);
-  full.all[0]->store.full = true;
-  full.Train(20, 5);
-  for (auto& w : full.all) {
-    EXPECT_EQ(w->engine->step(), 20);
-    EXPECT_TRUE(absl::IsResourceExhausted(w->status)) << "the last one must be kept";
   }
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -249,21 +250,84 @@ class HashSource : public BatchSource {
   uint64_t fingerprint() const override { return 1; }
 };
 
+// What the stores of all workers have on their shared disk.
+struct MemoryDisk {
+  struct Checkpoint {
+    CheckpointId id;
+    std::vector<std::byte> bytes;  // of all tensors, one after another
+    uint64_t digest = 0;
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::set<int>> shards;  // saved, by checkpoint
+  std::map<Step, Checkpoint> committed;
+  int abandoned = 0;
+  bool full = false;
+  bool hangs = false;  // whoever writes waits until it does not
+};
+
 class MemoryStore : public CheckpointStore {
  public:
-  absl::Status Save(const CheckpointId& id, absl::Span<const TensorSpan> state) override {
-    if (full) return absl::ResourceExhaustedError("disk full");
-    saved[id.step] = QuickDigest(state);
+  explicit MemoryStore(MemoryDisk& disk) : disk_(disk) {}
+
+  absl::Status SaveShard(const CheckpointId& id, absl::Span<const TensorSpan>,
+                         Shard shard) override {
+    std::unique_lock lock(disk_.mutex);
+    disk_.changed.wait(lock, [&] { return !disk_.hangs; });
+    if (disk_.full) return absl::ResourceExhaustedError("disk full");
+    disk_.shards[id.DirectoryName()].insert(shard.index);
     return absl::OkStatus();
   }
-  absl::Status Commit(const CheckpointId& id) override {
-    committed[id.step] = saved[id.step];
+  absl::Status Commit(const CheckpointId& id, absl::Span<const TensorSpan> state,
+                      int num_shards) override {
+    std::unique_lock lock(disk_.mutex);
+    disk_.changed.wait(lock, [&] { return !disk_.hangs; });
+    if (static_cast<int>(disk_.shards[id.DirectoryName()].size()) != num_shards) {
+      return absl::FailedPreconditionError("a shard is missing");
+    }
+    MemoryDisk::Checkpoint made{id, {}, QuickDigest(state)};
+    for (const TensorSpan& tensor : state) {
+      made.bytes.insert(made.bytes.end(), tensor.bytes().begin(), tensor.bytes().end());
+    }
+    disk_.committed[id.step] = std::move(made);
     return absl::OkStatus();
+  }
+  void Abandon(const CheckpointId&) override {
+    std::lock_guard lock(disk_.mutex);
+    ++disk_.abandoned;
   }
   std::string PathOf(const CheckpointId& id) const override { return id.DirectoryName(); }
 
-  bool full = false;
-  std::map<Step, uint64_t> saved, committed;
+  absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state) override {
+    MemoryDisk& disk = reads != nullptr ? *reads : disk_;
+    std::lock_guard lock(disk.mutex);
+    RestoredCheckpoint restored;
+    for (auto it = disk.committed.rbegin(); it != disk.committed.rend(); ++it) {
+      const MemoryDisk::Checkpoint& checkpoint = it->second;
+      if (only >= 0 && checkpoint.id.step != only) continue;
+      if (unreadable.count(checkpoint.id.step) != 0) {
+        restored.rejected.push_back({checkpoint.id, "here", absl::DataLossError("rotten")});
+        continue;
+      }
+      const std::byte* from = checkpoint.bytes.data();
+      for (const TensorSpan& tensor : state) {
+        std::copy_n(from, tensor.num_bytes(), tensor.data);
+        from += tensor.num_bytes();
+      }
+      restored.id = checkpoint.id;
+      restored.history = checkpoint.id.history + (only >= 0 ? 1 : 0);
+      return restored;
+    }
+    if (!restored.rejected.empty()) return absl::DataLossError("none is good");
+    return absl::NotFoundError("none");
+  }
+
+  std::set<Step> unreadable;    // by this worker
+  MemoryDisk* reads = nullptr;  // what it reads instead
+  Step only = -1;               // the one to restore
+
+ private:
+  MemoryDisk& disk_;
 };
 
 // The least coordinator: one view of all; a lost link closes it and makes the next; all leaving:
@@ -274,8 +338,16 @@ class MiniCoordinator {
 
   void Hear(int worker, const WorkerMessage& message) {
     std::lock_guard lock(mutex_);
-    if (std::holds_alternative<Hello>(message)) Arrived(worker, joined_);
-    if (std::holds_alternative<Closed>(message)) Arrived(worker, joined_);
+    if (const auto* hello = std::get_if<Hello>(&message)) {
+      at_[worker] = {hello->history, hello->step, hello->digest};
+      Arrived(worker, joined_);
+    }
+    if (const auto* closed = std::get_if<Closed>(&message)) {
+      at_[worker] = {closed->history, closed->step, closed->digest};
+      Arrived(worker, joined_);
+    }
+    if (const auto* note = std::get_if<Note>(&message)) notes_.push_back(*note);
+    if (const auto* done = std::get_if<CheckpointCommitted>(&message)) said_.push_back(done->step);
     if (std::holds_alternative<LinkLost>(message) && !closing_) {
       closing_ = true;
       Tell(Close{{1, view_}, std::get<LinkLost>(message).why});
@@ -317,6 +389,8 @@ class MiniCoordinator {
   std::map<int, std::deque<WorkerOrder>> orders_;
   std::map<int, std::function<void(const WorkerOrder&)>> callbacks_;
   int64_t view_ = 0;
+  std::vector<Note> notes_;
+  std::vector<Step> said_;  // committed checkpoints
 
  private:
   void Arrived(int worker, std::set<int>& set) {
@@ -333,10 +407,22 @@ class MiniCoordinator {
       view.members.push_back(
           {{"worker", w}, Incarnation(w + 1), "h", "", begins[w], begins[w + 1]});
     }
-    Tell(everstep::Prepare{view});
+    // The newest state there is, from the first who holds it.
+    StateOrigin origin{-1, 0, 0, -1};
+    bool all = true;
+    for (int w = 0; w < workers_; ++w) {
+      const auto& [history, step, digest] = at_[w];
+      all = all && at_[w] == at_[0];
+      if (std::make_pair(history, step) > std::make_pair(origin.history, origin.step)) {
+        origin = {history, step, digest, w};
+      }
+    }
+    if (all) origin.donor = -1;
+    Tell(everstep::Prepare{view, origin});
   }
 
   const int workers_, replicas_;
+  std::map<int, std::tuple<History, Step, uint64_t>> at_;
   bool closing_ = false;
   std::set<int> joined_, synced_, leaving_;
 };

@@ -52,7 +52,7 @@ Actions WorkerMachine::OnPrepare(const Prepare& prepare) {
   term_ = next.id.term;
   view_ = next;
   state_ = State::kLinking;
-  actions.push_back(LinkAction{next});
+  actions.push_back(LinkAction{next, prepare.origin});
   return actions;
 }
 

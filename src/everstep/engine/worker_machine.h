@@ -22,9 +22,10 @@ struct Position {
 struct SayAction {
   WorkerMessage message;
 };
-// Link to all members of the view, then call Linked.
+// Link to all members of the view, take the state it begins with, then call Linked.
 struct LinkAction {
   View view;
+  StateOrigin origin;
 };
 // Drop the communicator. When this is done no thread is in its view any more; only then may the
 // next action be carried out (it says so to the coordinator).

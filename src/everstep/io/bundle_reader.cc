@@ -263,12 +263,15 @@ absl::StatusOr<std::vector<std::string>> BundleReader::ReadStrings(const BundleE
   return strings;
 }
 
+absl::Status BundleReader::Check(const BundleEntry& entry) const {
+  if (entry.is_string()) return ReadStrings(entry).status();
+  return Stream(entry, [](absl::Span<const std::byte>) {});
+}
+
 absl::Status BundleReader::Verify() const {
   for (const auto* list : {&entries_, &slices_}) {
     for (const BundleEntry& entry : *list) {
-      if (entry.sliced) continue;
-      EV_RETURN_IF_ERROR(entry.is_string() ? ReadStrings(entry).status()
-                                           : Stream(entry, [](absl::Span<const std::byte>) {}));
+      if (!entry.sliced) EV_RETURN_IF_ERROR(Check(entry));
     }
   }
   return absl::OkStatus();

@@ -52,7 +52,9 @@ class BundleReader {
   absl::Status Stream(const BundleEntry& entry,
                       absl::FunctionRef<void(absl::Span<const std::byte>)> on) const;
 
-  // Checks the CRC of every entry, slices included, in bounded memory.
+  // Checks the CRC of one entry, in bounded memory unless it is of strings.
+  absl::Status Check(const BundleEntry& entry) const;
+  // The same of every entry, slices included.
   absl::Status Verify() const;
 
  private:

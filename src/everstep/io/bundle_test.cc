@@ -48,16 +48,19 @@ class BundleTest : public ::testing::Test {
     auto reader = BundleReader::Open(fs_, prefix_);
     return reader.ok() ? (*reader)->Verify() : reader.status();
   }
+  static absl::Status Finish(const BundleWriter& writer) {
+    const absl::Status status = writer.WriteShard(0, 1);
+    return status.ok() ? writer.WriteIndex(1) : status;
+  }
   // A bundle with several types, a string and an empty tensor.
   void WriteSample() {
-    auto writer = BundleWriter::Open(fs_, prefix_);
-    ASSERT_TRUE(writer.ok());
-    ASSERT_TRUE((*writer)->Add(Tensor("w", DType::kFloat32, {2, 3}, floats_)).ok());
-    ASSERT_TRUE((*writer)->Add(Tensor("step", DType::kInt64, {}, ints_)).ok());
-    ASSERT_TRUE((*writer)->AddString("note", "hello").ok());
-    ASSERT_TRUE((*writer)->Add(Tensor("empty", DType::kUInt8, {0, 7}, bytes_)).ok());
-    ASSERT_TRUE((*writer)->Add(Tensor("bytes", DType::kUInt8, {3}, bytes_)).ok());
-    ASSERT_TRUE((*writer)->Finish().ok());
+    BundleWriter writer(fs_, prefix_);
+    ASSERT_TRUE(writer.Add(Tensor("w", DType::kFloat32, {2, 3}, floats_)).ok());
+    ASSERT_TRUE(writer.Add(Tensor("step", DType::kInt64, {}, ints_)).ok());
+    ASSERT_TRUE(writer.AddString("note", "hello").ok());
+    ASSERT_TRUE(writer.Add(Tensor("empty", DType::kUInt8, {0, 7}, bytes_)).ok());
+    ASSERT_TRUE(writer.Add(Tensor("bytes", DType::kUInt8, {3}, bytes_)).ok());
+    ASSERT_TRUE(Finish(writer).ok());
   }
 
   FileSystem& fs_ = RealFileSystem();
@@ -82,15 +85,13 @@ TEST_F(BundleTest, TheIndexIsByteForByteTensorFlows) {
   ASSERT_TRUE(
       (*theirs)->Read((*theirs)->entries()[1], {reinterpret_cast<std::byte*>(&b), sizeof b}).ok());
   EXPECT_EQ(b, 2.0f);
-  auto writer = BundleWriter::Open(fs_, prefix_);
-  ASSERT_TRUE(writer.ok());
+  BundleWriter writer(fs_, prefix_);
   const char* const names[] = {"a", "b", "c"};
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE((*writer)
-                    ->Add({names[i], DType::kFloat32, {}, reinterpret_cast<std::byte*>(&values[i])})
-                    .ok());
+    ASSERT_TRUE(
+        writer.Add({names[i], DType::kFloat32, {}, reinterpret_cast<std::byte*>(&values[i])}).ok());
   }
-  ASSERT_TRUE((*writer)->Finish().ok());
+  ASSERT_TRUE(Finish(writer).ok());
   EXPECT_EQ(absl::BytesToHexString(Get("state.index")), absl::BytesToHexString(kTensorFlowIndex));
   EXPECT_TRUE(OpenAndVerify().ok());
 }
@@ -98,9 +99,9 @@ TEST_F(BundleTest, TheIndexIsByteForByteTensorFlows) {
 TEST_F(BundleTest, AStringsBytesAndChecksumAreTensorFlows) {
   // The tensor ["abc", ""] and its entry's masked CRC.
   format::BundleEntryProto entry;
-  auto writer = BundleWriter::Open(fs_, prefix_);
-  ASSERT_TRUE((*writer)->AddString("s", "abc").ok());
-  ASSERT_TRUE((*writer)->Finish().ok());
+  BundleWriter writer(fs_, prefix_);
+  ASSERT_TRUE(writer.AddString("s", "abc").ok());
+  ASSERT_TRUE(Finish(writer).ok());
   // Swap in TensorFlow's bytes for two strings under an index of our making.
   const std::string data = absl::HexStringToBytes("0300b099490e616263");
   entry.set_dtype(7);
@@ -143,9 +144,9 @@ TEST_F(BundleTest, AStringsBytesAndChecksumAreTensorFlows) {
 }
 
 TEST_F(BundleTest, AStringOf118BytesHasTheLengthChecksumTensorFlowWrote) {
-  auto writer = BundleWriter::Open(fs_, prefix_);
-  ASSERT_TRUE((*writer)->AddString("s", std::string(118, 'x')).ok());
-  ASSERT_TRUE((*writer)->Finish().ok());
+  BundleWriter writer(fs_, prefix_);
+  ASSERT_TRUE(writer.AddString("s", std::string(118, 'x')).ok());
+  ASSERT_TRUE(Finish(writer).ok());
   EXPECT_EQ(absl::BytesToHexString(Get("state.data-00000-of-00001").substr(0, 5)), "76631e4bea");
 }
 
@@ -170,14 +171,18 @@ TEST_F(BundleTest, WhatIsWrittenIsReadInKeyOrder) {
 }
 
 TEST_F(BundleTest, ManyTensorsMakeManyBlocks) {
-  auto writer = BundleWriter::Open(fs_, prefix_);
-  ASSERT_TRUE(writer.ok());
+  BundleWriter writer(fs_, prefix_);
+  ints_.resize(20000);
   for (int i = 0; i < 20000; ++i) {
-    ints_[0] = i;
-    ASSERT_TRUE(
-        (*writer)->Add(Tensor("layer/" + std::to_string(i), DType::kInt64, {}, ints_)).ok());
+    ints_[i] = i;
+    ASSERT_TRUE(writer
+                    .Add({"layer/" + std::to_string(i),
+                          DType::kInt64,
+                          {},
+                          reinterpret_cast<std::byte*>(&ints_[i])})
+                    .ok());
   }
-  ASSERT_TRUE((*writer)->Finish().ok());
+  ASSERT_TRUE(Finish(writer).ok());
   EXPECT_GT(Get("state.index").size(), 262144u);  // the block size
   auto reader = BundleReader::Open(fs_, prefix_);
   ASSERT_TRUE(reader.ok()) << reader.status();
@@ -191,11 +196,74 @@ TEST_F(BundleTest, ManyTensorsMakeManyBlocks) {
 }
 
 TEST_F(BundleTest, TwoTensorsOfOneNameAreRefused) {
-  auto writer = BundleWriter::Open(fs_, prefix_);
-  ASSERT_TRUE((*writer)->Add(Tensor("w", DType::kInt64, {}, ints_)).ok());
-  EXPECT_EQ((*writer)->Add(Tensor("w", DType::kInt64, {}, ints_)).code(),
+  BundleWriter writer(fs_, prefix_);
+  ASSERT_TRUE(writer.Add(Tensor("w", DType::kInt64, {}, ints_)).ok());
+  EXPECT_EQ(writer.Add(Tensor("w", DType::kInt64, {}, ints_)).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ((*writer)->AddString("w", "").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(writer.AddString("w", "").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(BundleTest, ShardsTogetherHoldWhatOneFileHoldsInTheSameOrder) {
+  // The writers hold equal tensors, each in memory of its own.
+  std::vector<std::vector<uint8_t>> tensors;
+  for (int i = 0; i < 40; ++i) tensors.emplace_back(i * 13 % 37, static_cast<uint8_t>(i));
+  auto fill = [](std::vector<std::vector<uint8_t>>& memory, BundleWriter* writer) {
+    for (size_t i = 0; i < memory.size(); ++i) {
+      const std::vector<int64_t> shape = {static_cast<int64_t>(memory[i].size())};
+      ASSERT_TRUE(
+          writer->Add(Tensor("t" + std::to_string(i), DType::kUInt8, shape, memory[i])).ok());
+    }
+    ASSERT_TRUE(writer->AddString("note", "hello").ok());
+  };
+  BundleWriter one(fs_, dir_.File("one"));
+  fill(tensors, &one);
+  ASSERT_TRUE(Finish(one).ok());
+  const std::string whole = Get("one.data-00000-of-00001");
+  for (int n : {1, 2, 3, 7, 100}) {
+    const std::string prefix = "of" + std::to_string(n);
+    std::string joined;
+    for (int k = n - 1; k >= 0; --k) {
+      auto mine = tensors;
+      BundleWriter writer(fs_, dir_.File(prefix));
+      fill(mine, &writer);
+      ASSERT_TRUE(writer.WriteShard(k, n).ok());
+      const std::string bytes = Get(BundleDataPath(prefix, k, n));
+      EXPECT_EQ(static_cast<int64_t>(bytes.size()), writer.ShardSizes(n)[k]);
+      EXPECT_NEAR(static_cast<double>(bytes.size()), static_cast<double>(whole.size()) / n, 37);
+      joined.insert(0, bytes);
+      if (k == 0) {
+        ASSERT_TRUE(writer.WriteIndex(n).ok());
+      }
+    }
+    EXPECT_EQ(joined, whole);
+    auto reader = BundleReader::Open(fs_, dir_.File(prefix));
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ((*reader)->entries().size(), 41u);
+    EXPECT_TRUE((*reader)->Verify().ok());
+    EXPECT_EQ((*reader)->Find("note")->shard, one.ShardOf("note", n));
+  }
+}
+
+TEST_F(BundleTest, ABundleOfNothingHasEmptyShards) {
+  BundleWriter writer(fs_, prefix_);
+  ASSERT_TRUE(writer.WriteShard(0, 2).ok());
+  ASSERT_TRUE(writer.WriteShard(1, 2).ok());
+  ASSERT_TRUE(writer.WriteIndex(2).ok());
+  EXPECT_EQ(Get("state.data-00001-of-00002"), "");
+  EXPECT_TRUE(OpenAndVerify().ok());
+  for (const auto& [shard, count] : {std::pair(2, 2), std::pair(-1, 2), std::pair(0, 0)}) {
+    EXPECT_EQ(writer.WriteShard(shard, count).code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_F(BundleTest, TheIndexHasTheChecksumsOfItsWritersMemory) {
+  std::vector<float> wrong = {1, 2, 3, 4, 5, 7};
+  BundleWriter mine(fs_, prefix_), theirs(fs_, prefix_);
+  ASSERT_TRUE(mine.Add(Tensor("w", DType::kFloat32, {6}, floats_)).ok());
+  ASSERT_TRUE(theirs.Add(Tensor("w", DType::kFloat32, {6}, wrong)).ok());
+  ASSERT_TRUE(theirs.WriteShard(0, 1).ok());
+  ASSERT_TRUE(mine.WriteIndex(1).ok());
+  EXPECT_EQ(OpenAndVerify().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(BundleTest, AFlippedBitAnywhereIsFoundAndTheFileNamed) {

@@ -106,8 +106,9 @@ void Decider::On(const WorkerSaid& said) {
   if (const auto* leaving = std::get_if<Leaving>(&said.message)) {
     return OnLeaving(*worker, *leaving);
   }
-  const auto& closed = std::get<Closed>(said.message);
-  if (closed.view == state_.view.id && worker->state == WorkerState::kClosing) {
+  const auto* closed = std::get_if<Closed>(&said.message);
+  if (closed == nullptr) return;
+  if (closed->view == state_.view.id && worker->state == WorkerState::kClosing) {
     SetState(*worker, WorkerState::kClosed);
   }
 }

@@ -1,6 +1,7 @@
 // membership: Decide, from the first agent to the commit of a view.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/tree.h"
 #include "everstep/membership/decider.h"
+#include "everstep/membership/state_origin.h"
 
 namespace everstep {
 namespace {
@@ -185,7 +187,7 @@ void Decider::Greet(WorkerEntry& worker) {
 void Decider::CatchUp(WorkerEntry& worker) {
   if (worker.state == WorkerState::kLinking || worker.state == WorkerState::kSynced ||
       worker.state == WorkerState::kTraining) {
-    Tell({worker.incarnation}, Prepare{state_.view});
+    Tell({worker.incarnation}, Prepare{state_.view, state_.origin});
   }
   if (worker.state == WorkerState::kTraining) Tell({worker.incarnation}, Commit{state_.view.id});
   if (worker.state == WorkerState::kClosing) {
@@ -243,6 +245,10 @@ void Decider::PrepareView() {
   std::sort(order.begin(), order.end(), [](const WorkerEntry* a, const WorkerEntry* b) {
     return std::tie(a->hello->host, a->task.index) < std::tie(b->hello->host, b->task.index);
   });
+  std::vector<const Hello*> hellos;
+  for (const WorkerEntry* worker : order) hellos.push_back(&*worker->hello);
+  const std::optional<StateOrigin> origin = ChooseOrigin(hellos);
+  if (!origin) return EndForDifferentStates();
   const std::vector<int> begins =
       AssignReplicas(state_.options.replicas, static_cast<int>(order.size()));
   View view;
@@ -257,9 +263,20 @@ void Decider::PrepareView() {
   }
   for (WorkerEntry& worker : state_.workers) SetState(worker, WorkerState::kLinking);
   state_.view = view;
+  state_.origin = *origin;
   state_.view_closed = false;
   EnterPhase(JobPhase::kPreparing);
-  Tell(std::move(all), Prepare{std::move(view)});
+  Tell(std::move(all), Prepare{std::move(view), *origin});
+}
+
+void Decider::EndForDifferentStates() {
+  std::map<std::string, std::vector<std::string>> by_state;
+  for (const WorkerEntry& worker : state_.workers) {
+    by_state[StateText(worker.hello->step, worker.hello->digest)].push_back(NameFor(worker));
+  }
+  BeginEnding(kExitOurFault, absl::StrCat("the workers restored different states and none has a "
+                                          "majority: ",
+                                          OddOnes(by_state)));
 }
 
 void Decider::OnSynced(WorkerEntry& worker, const Synced& synced) {

@@ -241,6 +241,42 @@ TEST(Starting, AHelloOfNoKnownLifeIsToldToStop) {
   EXPECT_FALSE(job.state.ending);
 }
 
+TEST(Preparing, TheMembersAreToldWhichStateToBeginWithAndWhoHasIt) {
+  TestJob job(3);
+  job.Gather();
+  for (int i = 0; i < 3; ++i) {
+    Hello hello = job.HelloOf(i);
+    if (i > 0) hello.step = 40, hello.digest = 7;
+    job.Says(i, hello);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const StateOrigin origin = job.Got<Prepare>(i).at(0).origin;
+    EXPECT_EQ(origin.step, 40);
+    EXPECT_EQ(origin.digest, 7u);
+    EXPECT_EQ(origin.donor, 1);
+  }
+  job.StreamBreaks(0);
+  job.ForgetOrders();
+  job.SaysHello(0);
+  EXPECT_EQ(job.Got<Prepare>(0).at(0).origin.donor, 1) << "and told again after a reconnect";
+}
+
+TEST(Preparing, RestoredStatesWithoutAMajorityEndTheJobWith70) {
+  TestJob job(2);
+  job.Gather();
+  for (int i = 0; i < 2; ++i) {
+    Hello hello = job.HelloOf(i);
+    hello.step = 40;
+    hello.digest = i;
+    job.Says(i, hello);
+  }
+  EXPECT_THAT(job.Got<Prepare>(0), IsEmpty());
+  job.AllExit();
+  ASSERT_TRUE(job.end);
+  EXPECT_EQ(job.end->code, kExitOurFault);
+  EXPECT_THAT(job.end->reason, HasSubstr("worker:1 at step 40 with digest 0000000000000001"));
+}
+
 TEST(Preparing, TheViewIsCommittedWhenAllHoldTheSameState) {
   TestJob job(3);
   job.Gather();

@@ -37,6 +37,7 @@ class Decider {
   bool CheckSettings(const WorkerEntry& worker);
   bool CheckFingerprint(const WorkerEntry& worker);
   void PrepareView();
+  void EndForDifferentStates();
   void OnSynced(WorkerEntry& worker, const Synced& synced);
   void WaitForWorkers();
 

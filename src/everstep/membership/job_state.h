@@ -121,7 +121,8 @@ struct JobState {
   Incarnation next_incarnation = 1;
   ClusterSpec cluster;
 
-  View view;  // prepared or committed; id zero before the first
+  View view;           // prepared or committed; id zero before the first
+  StateOrigin origin;  // what the view begins with
   bool view_closed = false;
   int first_greeted = -1;  // index of the worker that others' fingerprints are compared with
   TimePoint first_hello;

@@ -163,12 +163,24 @@ TEST(Translation, KeepsEveryFieldOfEveryMessage) {
               std::make_tuple(Step{3}, 65, std::string("m")));
     EXPECT_EQ(l.digest, 4u);
   }
+  auto c = std::get<CheckpointCommitted>(*FromProto(
+      ToProto(WorkerMessage(CheckpointCommitted{{1, 2}, 3, 4, "/p\xff", 5, Duration(6)}))));
+  EXPECT_EQ(c.view, (ViewId{1, 2}));
+  EXPECT_EQ(std::tie(c.history, c.step, c.path, c.bytes, c.took),
+            std::make_tuple(History{3}, Step{4}, std::string("/p\xff"), int64_t{5}, Duration(6)));
+  auto n = std::get<Note>(
+      *FromProto(ToProto(WorkerMessage(Note{"checkpoint_failed", 3, "no space\xff"}))));
+  EXPECT_EQ(
+      std::tie(n.kind, n.step, n.text),
+      std::make_tuple(std::string("checkpoint_failed"), Step{3}, std::string("no space\xff")));
 }
 
 TEST(Translation, KeepsEveryFieldOfEveryOrder) {
   View view = SomeView(4);
   view.committer = 1;
-  auto p = std::get<Prepare>(*FromProto(ToProto(WorkerOrder(Prepare{view}))));
+  auto p = std::get<Prepare>(*FromProto(ToProto(WorkerOrder(Prepare{view, {2, 7, ~0ull, -1}}))));
+  EXPECT_EQ(std::tie(p.origin.history, p.origin.step, p.origin.digest, p.origin.donor),
+            std::make_tuple(History{2}, Step{7}, ~uint64_t{0}, -1));
   EXPECT_EQ(p.view.id, view.id);
   EXPECT_EQ(p.view.num_replicas, 2);
   EXPECT_EQ(p.view.committer, 1);
@@ -198,10 +210,10 @@ TEST(Translation, KeepsEveryFieldOfEveryOrder) {
   auto r = std::get<Register>(*FromProto(ToProto(AgentMessage(self))));
   EXPECT_EQ(std::tie(r.agent, r.host, r.address, r.slots, r.ports, r.version),
             std::tie(self.agent, self.host, self.address, self.slots, self.ports, self.version));
-  auto e =
-      std::get<Exited>(*FromProto(ToProto(AgentMessage(Exited{{"worker", 1}, 7, 9, "t\xff"}))));
-  EXPECT_EQ(std::tie(e.incarnation, e.wait_status, e.tail),
-            std::make_tuple(Incarnation{7}, 9, std::string("t\xff")));
+  auto e = std::get<Exited>(
+      *FromProto(ToProto(AgentMessage(Exited{{"worker", 1}, 7, 9, "t\xff", true, "/l"}))));
+  EXPECT_EQ(std::tie(e.incarnation, e.wait_status, e.tail, e.oom, e.log),
+            std::make_tuple(Incarnation{7}, 9, std::string("t\xff"), true, std::string("/l")));
 }
 
 TEST(Translation, AMessageOfNoKnownKindIsNone) {
@@ -265,6 +277,24 @@ TEST_F(LinksTest, WhatWasSaidOfAnOlderViewIsNotRepeated) {
   const auto said = ear.Worker(5);
   EXPECT_TRUE(std::holds_alternative<Hello>(said[3].second));
   EXPECT_EQ(std::get<Synced>(said[4].second).view.id, 2);
+}
+
+TEST_F(LinksTest, TheNewestCheckpointAndTheLastNotesAreSaidAgain) {
+  Serve();
+  auto link = Worker();
+  link->Send(SomeHello());
+  for (Step step : {10, 20}) link->Send(CheckpointCommitted{{1, 1}, 0, step, "p", 1, {}});
+  for (int i = 0; i < 10; ++i) link->Send(Note{"storage_slow", i, "slow"});
+  for (int i = 0; i < 64; ++i) link->Send(Synced{{1, 1}, i, 4});  // crowds nothing else out
+  ear.Worker(77);
+  Fall();
+  Serve();
+  const auto said = ear.Worker(77 + 1 + 1 + 8 + 64);
+  EXPECT_TRUE(std::holds_alternative<Hello>(said[77].second));
+  EXPECT_EQ(std::get<CheckpointCommitted>(said[78].second).step, 20);
+  EXPECT_EQ(std::get<Note>(said[79].second).step, 2);
+  EXPECT_EQ(std::get<Note>(said[86].second).step, 9);
+  EXPECT_TRUE(std::holds_alternative<Synced>(said[87].second));
 }
 
 TEST_F(LinksTest, ACoordinatorOfAnOlderTermIsNotObeyed) {

@@ -57,7 +57,8 @@ class LoneLink : public ControlLink {
     view.members.push_back(
         {hello.task, hello.incarnation, hello.host, hello.data_address, 0, num_replicas_});
     orders_.push_back(Welcome{kOnlyView.term});
-    orders_.push_back(Prepare{std::move(view)});
+    orders_.push_back(
+        Prepare{std::move(view), {hello.history, hello.step, hello.digest, /*donor=*/-1}});
   }
 
   const int num_replicas_;

@@ -76,7 +76,26 @@ struct Leaving {
   std::string message;  // for people, when kFailed
 };
 
-using WorkerMessage = std::variant<Hello, Beat, LinkLost, Closed, Synced, Leaving>;
+// From the member that committed it: the checkpoint is whole, visible and durable.
+struct CheckpointCommitted {
+  ViewId view;
+  History history = 0;
+  Step step = 0;
+  std::string path;
+  int64_t bytes = 0;
+  Duration took{};
+};
+
+// Something to be put on record that changes nothing: `kind` is a record_kind of job/record.h
+// (checkpoint_failed, checkpoint_rejected, storage_slow).
+struct Note {
+  std::string kind;
+  Step step = 0;
+  std::string text;  // one line for people
+};
+
+using WorkerMessage =
+    std::variant<Hello, Beat, LinkLost, Closed, Synced, Leaving, CheckpointCommitted, Note>;
 
 // --- coordinator to worker ---
 
@@ -87,8 +106,16 @@ struct Close {
   ViewId view;
   std::string reason;
 };
+// The state that all members begin a view with.
+struct StateOrigin {
+  History history = 0;
+  Step step = 0;
+  uint64_t digest = 0;
+  int donor = -1;  // the rank whose state the others take when theirs differs; -1: all hold it
+};
 struct Prepare {
   View view;
+  StateOrigin origin;
 };
 struct Commit {
   ViewId view;
@@ -117,6 +144,8 @@ struct Exited {
   Incarnation incarnation = 0;
   int wait_status = 0;  // as wait(2) gives it
   std::string tail;     // the last lines it printed
+  bool oom = false;     // the kernel killed it for lack of memory
+  std::string log;      // path of its log; empty: none
 };
 // The agent was told to end the job (Ctrl-C, SIGTERM).
 struct StopRequest {

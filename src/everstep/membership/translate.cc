@@ -173,6 +173,27 @@ Leaving Get(const wire::Leaving& l) {
   return {ReasonOf(l.reason()), Get(l.view()), l.step(), l.digest(), l.exit_code(), l.message()};
 }
 
+void Put(const CheckpointCommitted& from, wire::FromWorker* to) {
+  wire::CheckpointCommitted* c = to->mutable_checkpoint_committed();
+  Put(from.view, c->mutable_view());
+  c->set_history(from.history);
+  c->set_step(from.step);
+  c->set_path(from.path);
+  c->set_bytes(from.bytes);
+  c->set_took_ns(from.took.count());
+}
+CheckpointCommitted Get(const wire::CheckpointCommitted& c) {
+  return {Get(c.view()), c.history(), c.step(), c.path(), c.bytes(), Duration(c.took_ns())};
+}
+
+void Put(const Note& from, wire::FromWorker* to) {
+  wire::Note* n = to->mutable_note();
+  n->set_kind(from.kind);
+  n->set_step(from.step);
+  n->set_text(from.text);
+}
+Note Get(const wire::Note& n) { return {n.kind(), n.step(), n.text()}; }
+
 // ---- coordinator to worker ----
 
 void Put(const Welcome& from, wire::ToWorker* to) { to->mutable_welcome()->set_term(from.term); }
@@ -182,6 +203,15 @@ void Put(const Close& from, wire::ToWorker* to) {
 }
 void Put(const Prepare& from, wire::ToWorker* to) {
   Put(from.view, to->mutable_prepare()->mutable_view());
+  wire::StateOrigin* o = to->mutable_prepare()->mutable_origin();
+  o->set_history(from.origin.history);
+  o->set_step(from.origin.step);
+  o->set_digest(from.origin.digest);
+  o->set_donor(from.origin.donor);
+}
+Prepare Get(const wire::Prepare& p) {
+  const wire::StateOrigin& o = p.origin();
+  return {Get(p.view()), {o.history(), o.step(), o.digest(), o.donor()}};
 }
 void Put(const Commit& from, wire::ToWorker* to) {
   Put(from.view, to->mutable_commit()->mutable_view());
@@ -219,6 +249,8 @@ void Put(const Exited& from, wire::FromAgent* to) {
   e->set_incarnation(from.incarnation);
   e->set_wait_status(from.wait_status);
   e->set_tail(from.tail);
+  e->set_oom(from.oom);
+  e->set_log(from.log);
 }
 
 void Put(const StopRequest& from, wire::FromAgent* to) {
@@ -301,6 +333,10 @@ std::optional<WorkerMessage> FromProto(const wire::FromWorker& proto) {
     }
     case wire::FromWorker::kLeaving:
       return Get(proto.leaving());
+    case wire::FromWorker::kCheckpointCommitted:
+      return Get(proto.checkpoint_committed());
+    case wire::FromWorker::kNote:
+      return Get(proto.note());
     default:
       return std::nullopt;
   }
@@ -313,7 +349,7 @@ std::optional<WorkerOrder> FromProto(const wire::ToWorker& proto) {
     case wire::ToWorker::kClose:
       return Close{Get(proto.close().view()), proto.close().reason()};
     case wire::ToWorker::kPrepare:
-      return Prepare{Get(proto.prepare().view())};
+      return Get(proto.prepare());
     case wire::ToWorker::kCommit:
       return Commit{Get(proto.commit().view())};
     case wire::ToWorker::kStop: {
@@ -331,7 +367,7 @@ std::optional<AgentMessage> FromProto(const wire::FromAgent& proto) {
       return Get(proto.register_());
     case wire::FromAgent::kExited: {
       const wire::Exited& e = proto.exited();
-      return Exited{Get(e.task()), e.incarnation(), e.wait_status(), e.tail()};
+      return Exited{Get(e.task()), e.incarnation(), e.wait_status(), e.tail(), e.oom(), e.log()};
     }
     case wire::FromAgent::kStopRequest:
       return StopRequest{proto.stop_request().reason()};

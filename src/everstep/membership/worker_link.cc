@@ -84,6 +84,11 @@ class WorkerLink final : public ControlLink {
       Keep(synced->view, message);
     } else if (const auto* leaving = std::get_if<Leaving>(&message)) {
       Keep(leaving->view, message);
+    } else if (std::holds_alternative<CheckpointCommitted>(message)) {
+      newest_checkpoint_ = message;  // says all that those before it said
+    } else if (std::holds_alternative<Note>(message)) {
+      notes_.push_back(message);
+      if (notes_.size() > kMaxNotes) notes_.pop_front();
     }
   }
 
@@ -106,6 +111,8 @@ class WorkerLink final : public ControlLink {
       hello.digest = 0;  // of another step than this one: not known
     }
     words.push_back(ToProto(WorkerMessage(std::move(hello))));
+    if (newest_checkpoint_) words.push_back(ToProto(*newest_checkpoint_));
+    for (const WorkerMessage& note : notes_) words.push_back(ToProto(note));
     for (const WorkerMessage& message : said_) words.push_back(ToProto(message));
     return words;
   }
@@ -168,6 +175,7 @@ class WorkerLink final : public ControlLink {
   }
 
   static constexpr size_t kMaxKept = 64;
+  static constexpr size_t kMaxNotes = 8;
 
   const WorkerLinkOptions options_;
   const Clock& clock_;
@@ -176,6 +184,8 @@ class WorkerLink final : public ControlLink {
   Hello hello_;
   ViewId said_view_;
   std::vector<WorkerMessage> said_;
+  std::optional<WorkerMessage> newest_checkpoint_;
+  std::deque<WorkerMessage> notes_;
 
   std::mutex mutex_;
   std::condition_variable arrived_;

@@ -6,7 +6,7 @@ namespace everstep {
 const char* NameOf(Phase phase) {
   constexpr const char* kNames[] = {"start",       "input",  "forward_backward", "wait_for_peer",
                                     "reduce",      "update", "checkpoint",       "evaluate",
-                                    "view_change", "program"};
+                                    "view_change", "restore", "program"};
   static_assert(sizeof kNames / sizeof kNames[0] == static_cast<size_t>(Phase::kCount));
   return kNames[static_cast<size_t>(phase)];
 }

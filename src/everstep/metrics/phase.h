@@ -20,6 +20,7 @@ enum class Phase : int {
   kCheckpoint,
   kEvaluate,
   kViewChange,
+  kRestore,
   kProgram,  // the user's own code, between our calls
   kCount,
 };

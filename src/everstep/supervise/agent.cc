@@ -139,7 +139,7 @@ void Agent::ReapExited() {
 
 void Agent::OnExit(Incarnation incarnation, Child& child, int status) {
   std::string tail = pump_.Finish(incarnation, kTailPatience);
-  link_->Send(Exited{child.task, incarnation, status, tail});
+  link_->Send(Exited{child.task, incarnation, status, tail, /*oom=*/false, child.log_path});
   if (status == 0 || child.told || stop_asked_.has_value() || leaving_) return;
   result_.failures.push_back({child.task, status, std::move(tail), child.log_path});
 }
@@ -155,7 +155,8 @@ void Agent::OnOrder(const Spawn& spawn) {
   const absl::Status status = StartProcess(spawn);
   if (status.ok()) return;
   const std::string text(status.message());
-  link_->Send(Exited{spawn.task, spawn.incarnation, StatusOfSpawnError(status), text + "\n"});
+  link_->Send(Exited{spawn.task, spawn.incarnation, StatusOfSpawnError(status), text + "\n",
+                     /*oom=*/false, /*log=*/""});
   result_.failures.push_back({spawn.task, StatusOfSpawnError(status), text + "\n", ""});
 }
 

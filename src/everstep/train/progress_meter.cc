@@ -22,6 +22,7 @@ ProgressMeter::ProgressMeter(const Learner& learner, const Clock& clock, Step st
 void ProgressMeter::StartEpoch() {
   sums_.assign(learner_.layout().statistics_size, 0.0);
   examples_ = 0;
+  steps_ = 0;
   epoch_began_ = clock_.Now();
 }
 
@@ -29,6 +30,7 @@ void ProgressMeter::Add(const StepReport& report) {
   sums_[0] += static_cast<double>(report.statistics[0]) * static_cast<double>(report.examples);
   for (size_t i = 1; i < sums_.size(); ++i) sums_[i] += report.statistics[i];
   examples_ += report.examples;
+  ++steps_;
 }
 
 bool ProgressMeter::Due() const { return clock_.Now() - last_read_ >= kInterval; }

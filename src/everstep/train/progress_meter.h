@@ -25,6 +25,7 @@ class ProgressMeter {
   // The means of the epoch so far, in Learner::SummaryNames order.
   std::vector<double> Means() const;
   double SecondsInEpoch() const;
+  Step StepsInEpoch() const { return steps_; }  // fewer than an epoch has where it was resumed
   void StartEpoch();
 
  private:
@@ -35,6 +36,7 @@ class ProgressMeter {
   const Step total_steps_;
   std::vector<double> sums_;
   int64_t examples_ = 0;
+  Step steps_ = 0;
   TimePoint epoch_began_;
   TimePoint last_read_;
 };

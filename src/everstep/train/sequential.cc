@@ -112,9 +112,12 @@ namespace {
 std::string EpochLine(int64_t epoch, int64_t epochs, const ProgressMeter& meter,
                       const Learner& learner, Step steps) {
   const double seconds = meter.SecondsInEpoch();
+  const Step done = meter.StepsInEpoch();
+  // Where training was resumed inside the epoch, time and means are of the rest of it.
+  const std::string part = done == steps ? "" : fmt::format("{} of ", done);
   std::string line =
-      fmt::format("Epoch {}/{} - {} steps - {:.1f}s - {:.3f} ms/step", epoch + 1, epochs, steps,
-                  seconds, 1e3 * seconds / static_cast<double>(steps));
+      fmt::format("Epoch {}/{} - {}{} steps - {:.1f}s - {:.3f} ms/step", epoch + 1, epochs, part,
+                  steps, seconds, 1e3 * seconds / static_cast<double>(done));
   const std::vector<std::string> names = learner.SummaryNames();
   const std::vector<double> means = meter.Means();
   for (size_t i = 0; i < means.size(); ++i)
@@ -145,7 +148,9 @@ absl::StatusOr<FitHistory> Sequential::Fit(const Dataset& data, FitOptions optio
   plan.source = source;
   plan.begin = begin;
   plan.end = s.planned;
-  plan.checkpoint_every = options.checkpoint_every_steps;
+  plan.checkpoint_every = options.checkpoint_every_steps > 0
+                              ? options.checkpoint_every_steps
+                              : s.worker().settings().checkpoint_every_steps;
   ProgressMeter meter(*s.learner, s.worker().clock(), per_epoch, options.epochs,
                       options.epochs * per_epoch);
   FitHistory history;

@@ -24,7 +24,7 @@ struct CompileOptions {
 struct FitOptions {
   int64_t epochs = 1;
   int64_t batch_size = 32;          // global: examples of one step over all replicas
-  Step checkpoint_every_steps = 0;  // 0: only at the end
+  Step checkpoint_every_steps = 0;  // 0: as the job says
   bool verbose = true;              // the chief prints a line an epoch
 };
 

@@ -24,6 +24,7 @@ struct WorkerSettings {
   int num_replicas = 1;
   uint64_t seed = 0;
   int threads_per_replica = 1;
+  Step checkpoint_every_steps = 0;  // where the program does not say; 0: not by steps
 };
 
 class Worker {
