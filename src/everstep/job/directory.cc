@@ -44,6 +44,8 @@ std::string LogPath(const std::string& job, const Task& task, Incarnation incarn
   return JoinPath(LogDirectory(job, task), absl::StrCat(incarnation, ".log"));
 }
 std::string IncidentsPath(const std::string& job) { return JoinPath(job, "incidents.jsonl"); }
+std::string StatusPath(const std::string& job) { return JoinPath(job, "status.json"); }
+std::string OutcomePath(const std::string& job) { return JoinPath(job, "outcome.json"); }
 
 absl::StatusOr<JobDirectory> JobDirectory::Create(FileSystem& fs, NewJob job) {
   const bool chosen = job.spec.directory.empty();

@@ -26,7 +26,10 @@ std::string EventsPath(const std::string& job);  // the committer; a new file pe
 std::string LogDirectory(const std::string& job, const Task& task);
 // The agent of that host.
 std::string LogPath(const std::string& job, const Task& task, Incarnation incarnation);
-std::string IncidentsPath(const std::string& job);  // the coordinator
+// The coordinator that holds the highest term:
+std::string IncidentsPath(const std::string& job);
+std::string StatusPath(const std::string& job);
+std::string OutcomePath(const std::string& job);  // at the end of a run
 
 struct NewJob {
   JobSpec spec;  // `directory` empty: runs/<program>-<time> under the working directory
