@@ -76,19 +76,18 @@ class CheckpointTest : public ::testing::Test {
   }
   // The path of a bundle of the state, without anything of ours beside it.
   std::string Bundle(const std::string& name) {
-    auto writer = BundleWriter::Open(fs_, dir_.File(name));
-    EXPECT_TRUE(writer.ok());
-    for (const TensorSpan& tensor : State()) EXPECT_TRUE((*writer)->Add(tensor).ok());
-    EXPECT_TRUE((*writer)->Finish().ok());
+    BundleWriter writer(fs_, dir_.File(name));
+    for (const TensorSpan& tensor : State()) EXPECT_TRUE(writer.Add(tensor).ok());
+    EXPECT_TRUE(writer.WriteShard(0, 1).ok() && writer.WriteIndex(1).ok());
     return dir_.File(name);
   }
   // A checkpoint of ours; its directory.
   std::string Save(Step step, const std::string& job = "job") {
     EXPECT_TRUE(fs_.CreateDirectories(dir_.File(job)).ok());
-    DirectoryStore store(fs_, dir_.File(job + "/checkpoints"));
+    DirectoryStore store(fs_, {.directory = dir_.File(job + "/checkpoints")});
     const CheckpointId id{step, 0, {1, 1}};
-    EXPECT_TRUE(store.Save(id, State()).ok());
-    EXPECT_TRUE(store.Commit(id).ok());
+    EXPECT_TRUE(store.SaveShard(id, State(), {}).ok());
+    EXPECT_TRUE(store.Commit(id, State(), 1).ok());
     return store.PathOf(id);
   }
   void Damage(const std::string& checkpoint) {
@@ -172,9 +171,9 @@ TEST_F(CheckpointTest, DiffOfALargeTensorFindsTheLastElement) {
 
 TEST_F(CheckpointTest, DiffOfStringsAndOfTypesWithoutNumbers) {
   auto write = [&](const std::string& name, const char* text) {
-    auto writer = BundleWriter::Open(fs_, dir_.File(name));
-    EXPECT_TRUE((*writer)->AddString("note", text).ok());
-    EXPECT_TRUE((*writer)->Finish().ok());
+    BundleWriter writer(fs_, dir_.File(name));
+    EXPECT_TRUE(writer.AddString("note", text).ok());
+    EXPECT_TRUE(writer.WriteShard(0, 1).ok() && writer.WriteIndex(1).ok());
     return dir_.File(name);
   };
   const std::string a = write("a", "one");
