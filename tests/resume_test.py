@@ -36,11 +36,13 @@ class Resume(unittest.TestCase):
         self.scratch.cleanup()
 
     def kill_all(self):
+        """As when the power goes: no process sees another one die."""
         for pid in ev.processes_of(self.scratch.name):
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGSTOP)
             except ProcessLookupError:
                 pass
+        ev.kill_all(self.scratch.name)
 
     def command(self, *options, script=None):
         program = ["--", "sh", "-c", script, str(self.dir)] if script is not None else []
