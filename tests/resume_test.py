@@ -220,6 +220,23 @@ class Resume(unittest.TestCase):
         self.assertEqual(coordinator.wait(20), 0)
         self.assertEqual(json.loads((self.job / "outcome.json").read_text())["code"], 0)
 
+    def test_an_agent_that_was_first_joins_a_job_whose_last_run_was_killed(self):
+        self.start_long("-n", 1, "--job-dir", self.job)
+        self.kill_all()
+        self.assertTrue((self.job / "secret").exists(), "that of the run that was killed")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        agent = subprocess.Popen(
+            [ev.EVERSTEP, "agent", "--coordinator", address, "--job-dir", self.job, "--", "sh", "-c",
+             "true", str(self.dir)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.started.append(agent)
+        time.sleep(0.5)
+        coordinator = ev.run([ev.EVERSTEP, "coordinator", "--resume", self.job, "--listen", address])
+        self.assertEqual(coordinator.returncode, 0, coordinator.stderr)
+        out, err = agent.communicate(timeout=20)
+        self.assertEqual(agent.returncode, 0, err)
+        self.assertFalse((self.job / "secret").exists())
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)
