@@ -110,21 +110,24 @@ std::string SlicedIndex() {
   return BuildTable(entries, 100, 16);
 }
 
-// Written by BundleWriter; its bytes come first in DataFile() so that its checksums are right.
-std::string WrittenIndex() {
+// Written by BundleWriter, with checksums that are right for one shard as far as DataFile() goes.
+std::string WrittenIndex(int shards) {
   MemoryFileSystem fs;
   std::string bytes = DataFile();
   auto* data = reinterpret_cast<std::byte*>(bytes.data());
-  auto writer = BundleWriter::Open(fs, "/w");
-  absl::Status status = writer.status();
-  if (status.ok()) status = (*writer)->Add({"kernel", DType::kFloat32, {4, 4}, data});
-  if (status.ok()) status = (*writer)->Add({"step", DType::kInt64, {}, data + 64});
-  if (status.ok()) status = (*writer)->Add({"mask", DType::kUInt8, {2, 5}, data + 72});
-  if (status.ok()) status = (*writer)->AddString("note", "hello");
-  if (status.ok()) status = (*writer)->Finish();
-  const auto index = ReadWholeFile(fs, "/w.index");
-  if (!status.ok() || !index.ok()) std::abort();
-  return *index;
+  BundleWriter writer(fs, "/w");
+  const std::vector<absl::Status> statuses = {
+      writer.Add({"kernel", DType::kFloat32, {4, 4}, data}),
+      writer.Add({"mask", DType::kUInt8, {2, 5}, data + 64}),
+      writer.AddString("note", "hello"),
+      writer.AddInt64("step", 7),
+      writer.Add({"zero", DType::kFloat64, {0, 3}, data}),
+      writer.WriteIndex(shards),
+  };
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) std::abort();
+  }
+  return ReadWholeFile(fs, "/w.index").value();
 }
 
 Entries EntriesOf(const std::string& index) {
@@ -318,7 +321,8 @@ std::vector<std::string> Seeds() {
           "5efd682c3000000000100000000e415b6bc000000000100000000c0f2a1b0000102640042000000000100"
           "00000058b2e9f74708540e000000000000000000000000000000000000000000000000000000000000000000"
           "00000057fb808b247547db"),
-      WrittenIndex(),
+      WrittenIndex(1),
+      WrittenIndex(3),
       SlicedIndex(),
       BuildTable(SampleEntries(1), 100, 16),
       BuildTable(SampleEntries(2), 7, 16),

@@ -1,7 +1,9 @@
 // cli: checkpoint.
 #include "everstep/cli/checkpoint.h"
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "everstep/checkpoint/find.h"
 #include "everstep/checkpoint/stored_state.h"
 #include "everstep/cli/command.h"
+#include "everstep/env/clock.h"
 #include "everstep/io/publish.h"
 
 namespace everstep {
@@ -24,15 +27,11 @@ std::string Dump(const ordered_json& json) {
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string TypeName(int32_t dtype) {
-  if (dtype == 7) return "string";
-  return IsKnownDType(dtype) ? NameOf(static_cast<DType>(dtype)) : absl::StrCat("type-", dtype);
-}
-
 // One checkpoint: its name for people and the prefix of its files.
 struct Named {
   std::string name;
   std::string prefix;
+  std::optional<CheckpointId> id;  // nothing for one that is not among its like
 };
 
 // The checkpoints that `path` stands for, newest last.
@@ -44,11 +43,13 @@ absl::StatusOr<std::vector<Named>> Resolve(FileSystem& fs, const std::string& pa
     if (all.empty()) {
       return absl::NotFoundError(absl::StrCat(*directory, ": there is no checkpoint in it"));
     }
-    for (const CheckpointInfo& info : all) found.push_back({BaseName(info.path), info.prefix()});
+    for (const CheckpointInfo& info : all) {
+      found.push_back({BaseName(info.path), info.prefix(), info.id});
+    }
     return found;
   }
   EV_ASSIGN_OR_RETURN(const std::string prefix, FindCheckpoint(fs, path));
-  found.push_back({prefix, prefix});
+  found.push_back({prefix, prefix, std::nullopt});
   return found;
 }
 
@@ -63,30 +64,66 @@ std::string Tensors(const StoredState& stored) {
   return absl::StrCat(n, n == 1 ? " tensor" : " tensors");
 }
 
+// "3 min", of a file that was written so long ago.
+std::string Age(double seconds) {
+  if (seconds < 60) return absl::StrCat(static_cast<int64_t>(seconds), " s");
+  if (seconds < 3600) return absl::StrCat(static_cast<int64_t>(seconds / 60), " min");
+  if (seconds < 48 * 3600) return absl::StrCat(static_cast<int64_t>(seconds / 3600), " h");
+  return absl::StrCat(static_cast<int64_t>(seconds / 86400), " days");
+}
+
+// One line of `ls`, with its object for scripts.
+ordered_json ListOne(FileSystem& fs, const Named& named, std::string* line) {
+  ordered_json json = {{"name", named.name}, {"prefix", named.prefix}};
+  *line = named.name;
+  if (named.id.has_value()) {
+    json["step"] = named.id->step;
+    json["history"] = named.id->history;
+    json["view"] = named.id->view.ToString();
+    absl::StrAppend(line, "  step ", named.id->step, ", history ", named.id->history, ", view ",
+                    named.id->view.ToString());
+  }
+  const absl::StatusOr<double> written = fs.ModifiedAt(named.prefix + ".index");
+  if (written.ok()) {
+    const double age = std::max(0.0, WallSeconds() - *written);
+    json["age_seconds"] = age;
+    absl::StrAppend(line, "  ", Age(age), " old");
+  }
+  const auto stored = StoredState::Open(fs, named.prefix);
+  if (!stored.ok()) {
+    json["error"] = std::string(stored.status().message());
+    absl::StrAppend(line, "  DAMAGED: ", stored.status().message());
+    return json;
+  }
+  const StoredState& state = **stored;
+  json["tensors"] = state.tensors().size();
+  json["bytes"] = BytesOf(state);
+  json["digest"] = state.stored_digest();
+  absl::StrAppend(line, "  ", Tensors(state), ", ", BytesOf(state), " bytes  ",
+                  state.stored_digest().empty() ? "-" : state.stored_digest());
+  return json;
+}
+
 }  // namespace
+
+std::string DTypeName(int32_t dtype) {
+  static constexpr const char* kNames[] = {
+      nullptr,    "float32",   "float64", "int32",       "uint8",        "int16",   "int8",
+      "string",   "complex64", "int64",   "bool",        "qint8",        "quint8",  "qint32",
+      "bfloat16", "qint16",    "quint16", "uint16",      "complex128",   "float16", "resource",
+      "variant",  "uint32",    "uint64",  "float8_e5m2", "float8_e4m3fn"};
+  if (dtype > 0 && dtype < static_cast<int32_t>(std::size(kNames))) return kNames[dtype];
+  return absl::StrCat("type-", dtype);
+}
 
 absl::Status ListCheckpointsIn(FileSystem& fs, const std::string& path, bool json,
                                std::ostream& out) {
   EV_ASSIGN_OR_RETURN(const std::vector<Named> all, Resolve(fs, path));
   ordered_json list = ordered_json::array();
   for (const Named& named : all) {
-    const auto stored = StoredState::Open(fs, named.prefix);
-    if (stored.ok()) {
-      const StoredState& state = **stored;
-      list.push_back({{"name", named.name},
-                      {"prefix", named.prefix},
-                      {"tensors", state.tensors().size()},
-                      {"bytes", BytesOf(state)},
-                      {"digest", state.stored_digest()}});
-      if (!json) {
-        out << named.name << "  " << Tensors(state) << ", " << BytesOf(state) << " bytes  "
-            << (state.stored_digest().empty() ? "-" : state.stored_digest()) << "\n";
-      }
-    } else {
-      const std::string why(stored.status().message());
-      list.push_back({{"name", named.name}, {"prefix", named.prefix}, {"error", why}});
-      if (!json) out << named.name << "  DAMAGED: " << why << "\n";
-    }
+    std::string line;
+    list.push_back(ListOne(fs, named, &line));
+    if (!json) out << line << "\n";
   }
   if (json) {
     out << Dump(list);
@@ -103,7 +140,7 @@ absl::Status ShowCheckpoint(FileSystem& fs, const std::string& path, bool json, 
     ordered_json tensors = ordered_json::array();
     for (const BundleEntry& entry : stored->tensors()) {
       tensors.push_back({{"name", entry.name},
-                         {"type", TypeName(entry.dtype)},
+                         {"type", DTypeName(entry.dtype)},
                          {"shape", entry.shape},
                          {"bytes", entry.size}});
     }
@@ -115,8 +152,8 @@ absl::Status ShowCheckpoint(FileSystem& fs, const std::string& path, bool json, 
   }
   out << prefix << "\n";
   for (const BundleEntry& entry : stored->tensors()) {
-    out << "  " << entry.name << "  " << TypeName(entry.dtype) << ShapeToString(entry.shape) << "  "
-        << entry.size << " bytes\n";
+    out << "  " << entry.name << "  " << DTypeName(entry.dtype) << ShapeToString(entry.shape)
+        << "  " << entry.size << " bytes\n";
   }
   out << Tensors(*stored) << ", " << BytesOf(*stored) << " bytes, digest "
       << (stored->stored_digest().empty() ? "not stored" : stored->stored_digest()) << "\n";
@@ -158,30 +195,55 @@ absl::Status PrintDigest(FileSystem& fs, const std::string& path, bool json, std
 }
 
 void AddCheckpoint(CLI::App& app, Invocation* invocation) {
-  CLI::App* checkpoint = app.add_subcommand("checkpoint", "List, show and check checkpoints");
+  CLI::App* checkpoint =
+      app.add_subcommand("checkpoint", "List, show, check and compare checkpoints");
   checkpoint->group("Data and checkpoints");
   checkpoint->require_subcommand(1);
   struct Options {
-    std::string path;
+    std::string path, other;
     bool json = false;
   };
   const auto o = std::make_shared<Options>();
+  constexpr char kWhere[] =
+      "job directory, directory of checkpoints, checkpoint, or TensorFlow prefix";
+  auto add_verb = [&](const char* name, const char* help, const char* argument) {
+    CLI::App* verb = checkpoint->add_subcommand(name, help);
+    verb->add_option(argument, o->path, kWhere)->required();
+    verb->add_flag("--json", o->json, "for scripts");
+    return verb;
+  };
   using Verb = absl::Status (*)(FileSystem&, const std::string&, bool, std::ostream&);
   auto add = [&](const char* name, const char* help, Verb run) {
-    CLI::App* verb = checkpoint->add_subcommand(name, help);
-    verb->add_option("DIR", o->path,
-                     "job directory, directory of checkpoints, checkpoint, or TensorFlow prefix")
-        ->required();
-    verb->add_flag("--json", o->json, "for scripts");
-    verb->callback([o, run, invocation] {
+    add_verb(name, help, "DIR")->callback([o, run, invocation] {
       invocation->exit_code =
           Fail(WithOutput(AsBadData(run(RealFileSystem(), o->path, o->json, std::cout))));
     });
+  };
+  // 0 or 1 is the answer; Fail's code, that there is none.
+  auto answer = [invocation](const absl::Status& status, bool yes) {
+    invocation->exit_code = Fail(WithOutput(AsBadData(status)));
+    if (invocation->exit_code == 0 && !yes) invocation->exit_code = 1;
   };
   add("ls", "All checkpoints, newest last", ListCheckpointsIn);
   add("show", "The tensors of the newest good checkpoint, or of the one named", ShowCheckpoint);
   add("verify", "Read every byte, check every checksum and digest", VerifyCheckpoints);
   add("digest", "One line: the digest of the state of the newest good checkpoint", PrintDigest);
+  CLI::App* diff = add_verb("diff", "What differs between two checkpoints", "A");
+  diff->add_option("B", o->other, "the other one, named likewise")->required();
+  diff->footer("Exit codes: 0 the states are equal, 1 they differ, 65 one cannot be read.");
+  diff->callback([o, answer] {
+    const absl::StatusOr<bool> equal =
+        DiffCheckpoints(RealFileSystem(), o->path, o->other, o->json, std::cout);
+    answer(equal.status(), equal.ok() && *equal);
+  });
+  CLI::App* drill =
+      add_verb("drill", "Rehearse a restart: what would be taken, what stands behind it", "JOB");
+  drill->footer(
+      "Exit codes: 0 a good checkpoint, and a second one behind it, 1 only one, 65 none.");
+  drill->callback([o, answer] {
+    const absl::StatusOr<int> good = DrillRestart(RealFileSystem(), o->path, o->json, std::cout);
+    answer(good.status(), good.ok() && *good >= 2);
+  });
 }
 
 }  // namespace everstep

@@ -200,7 +200,7 @@ TEST_F(FilesTest, CheckpointsAreListedShownAndVerified) {
   const std::string digest = FullDigest(State());
   const std::string job = dir_.File("job");
   EXPECT_THAT(Everstep({"checkpoint", "ls", job}).out,
-              HasSubstr("step-20-h0-v1.1  1 tensor, 12 bytes  " + digest +
+              HasSubstr("old  1 tensor, 12 bytes  " + digest +
                         "\n(index and sizes are checked, the bytes are not"));
   EXPECT_THAT(Everstep({"checkpoint", "show", job}).out,
               HasSubstr("  model/w  float32[3]  12 bytes\n"));

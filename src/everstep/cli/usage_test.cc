@@ -48,9 +48,9 @@ TEST(Usage, AnUnknownOptionIsMetWithTheNearestOne) {
 TEST(Usage, AVerbThatIsMissingOrUnknownIsMetWithTheVerbs) {
   EXPECT_EQ(Refused({"rum"}), "everstep: there is no verb 'rum'; everstep --help lists them");
   EXPECT_EQ(Refused({"checkpoint", "dig", "runs/a"}),
-            "everstep: checkpoint has no 'dig'; it has: ls, show, verify, digest");
+            "everstep: checkpoint has no 'dig'; it has: ls, show, verify, digest, diff, drill");
   EXPECT_EQ(Refused({"checkpoint"}),
-            "everstep: checkpoint lacks its verb; it has: ls, show, verify, digest");
+            "everstep: checkpoint lacks its verb; it has: ls, show, verify, digest, diff, drill");
   EXPECT_EQ(Refused({"records", "import", "csv"}),
             "everstep: records import has no 'csv'; it has: idx");
   EXPECT_EQ(Refused({"checkpoint", "verify"}),

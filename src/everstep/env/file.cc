@@ -244,6 +244,13 @@ class PosixFileSystem : public FileSystem {
     struct stat info {};
     return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
   }
+
+  absl::StatusOr<double> ModifiedAt(const std::string& path) override {
+    struct stat info {};
+    if (stat(path.c_str(), &info) != 0) return PosixError("look at", path, errno);
+    return static_cast<double>(info.st_mtim.tv_sec) +
+           1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
+  }
 };
 
 }  // namespace
@@ -251,6 +258,10 @@ class PosixFileSystem : public FileSystem {
 FileSystem& RealFileSystem() {
   static PosixFileSystem* const fs = new PosixFileSystem;  // outlives every user
   return *fs;
+}
+
+absl::StatusOr<double> FileSystem::ModifiedAt(const std::string& path) {
+  return absl::UnimplementedError(absl::StrCat(path, ": no times are kept here"));
 }
 
 absl::StatusOr<std::string> ReadWholeFile(FileSystem& fs, const std::string& path) {

@@ -61,6 +61,9 @@ class FileSystem {
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual bool Exists(const std::string& path) = 0;
   virtual bool IsDirectory(const std::string& path) = 0;
+  // When the file was last written, in seconds since 1970 by its machine's wall clock: for people
+  // to read, nothing may depend on it. kUnimplemented where that is not kept.
+  virtual absl::StatusOr<double> ModifiedAt(const std::string& path);
 };
 
 FileSystem& RealFileSystem();  // lives for the whole program
