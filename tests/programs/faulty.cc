@@ -1,7 +1,8 @@
-// tests: a small native program that fails as it is told to: at once, or when it computes an example
-// whose first feature is above 1000.
+// tests: a small native program that fails as it is told to: at once, or when it computes an
+// example whose first feature is above 1000.
 //   faulty DATA.tfrecord HOW [WHEN [RANK]]     HOW: none exit throw error segv abort kill hog
-//                                              WHEN: now record (default) start (when training begins)
+//                                              WHEN: now record (default) start (when training
+//                                              begins)
 #include <everstep/everstep.h>
 #include <everstep/learner/layer.h>
 #include <signal.h>
@@ -66,10 +67,9 @@ absl::Status Train(Worker& worker, const std::string& data, const std::string& h
   MultiWorkerMirroredStrategy strategy(worker);
   auto scope = strategy.Scope();
   Sequential model({std::make_shared<Trap>(how), Dense(8, Activation::kRelu), Dense(3)});
-  EV_RETURN_IF_ERROR(
-      model.Compile({.optimizer = Adam(1e-3),
-                     .loss = SparseCategoricalCrossentropy({.from_logits = true}),
-                     .metrics = {Accuracy()}}));
+  EV_RETURN_IF_ERROR(model.Compile({.optimizer = Adam(1e-3),
+                                    .loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                                    .metrics = {Accuracy()}}));
   return model
       .Fit(Dataset::FromTfRecord(data)
                .Features({FixedLen("x", DType::kFloat32, {4}), FixedLen("y", DType::kInt64)})

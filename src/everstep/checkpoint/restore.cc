@@ -1,7 +1,5 @@
 // checkpoint: the directory store, reading: the newest good one, or the one that is wanted.
-#include <algorithm>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,35 +8,15 @@
 #include "everstep/checkpoint/find.h"
 #include "everstep/checkpoint/format.h"
 #include "everstep/checkpoint/stored_state.h"
-#include "everstep/io/bytes.h"
 #include "everstep/io/publish.h"
 
 namespace everstep {
 namespace {
 
-// What of `state` a checkpoint must fit to: it keeps the seed from being overwritten by one
-// checkpoint that turns out to be bad and then compared with the next.
-class Wanted {
- public:
-  explicit Wanted(absl::Span<const TensorSpan> state) : tensors_(state.begin(), state.end()) {
-    for (TensorSpan& tensor : tensors_) {
-      if (tensor.name != "seed") continue;
-      seed_ = AsText(tensor.bytes());
-      tensor.data = AsWritableBytes(&seed_).data();
-    }
-  }
-  Wanted(const Wanted&) = delete;
-  Wanted& operator=(const Wanted&) = delete;
-  absl::Span<const TensorSpan> tensors() const { return tensors_; }
-
- private:
-  std::string seed_;
-  std::vector<TensorSpan> tensors_;
-};
-
-absl::Status Fill(const StoredState& stored, const Wanted& wanted,
-                  absl::Span<const TensorSpan> state) {
-  EV_RETURN_IF_ERROR(stored.CheckFits(wanted.tensors()));
+// One that fits has the seed that `state` holds, so even one that turns out to be bad leaves the
+// seed as it is for the next to be held against.
+absl::Status Fill(const StoredState& stored, absl::Span<const TensorSpan> state) {
+  EV_RETURN_IF_ERROR(stored.CheckFits(state));
   return stored.Restore(state);
 }
 
@@ -52,13 +30,12 @@ absl::Status UsersToChange(const absl::Status& status) {
 
 absl::StatusOr<RestoredCheckpoint> DirectoryStore::Restore(absl::Span<const TensorSpan> state) {
   if (!options_.only.empty()) return RestoreOnly(state);
-  const Wanted wanted(state);
   RestoredCheckpoint restored;
-  EV_ASSIGN_OR_RETURN(const CheckpointInfo newest,
-                      NewestCheckpoint(
-                          fs_, options_.directory,
-                          [&](const StoredState& stored) { return Fill(stored, wanted, state); },
-                          &restored.rejected));
+  EV_ASSIGN_OR_RETURN(
+      const CheckpointInfo newest,
+      NewestCheckpoint(
+          fs_, options_.directory, [&](const StoredState& stored) { return Fill(stored, state); },
+          &restored.rejected));
   restored.id = newest.id;
   restored.history = newest.id.history;
   return restored;
@@ -73,8 +50,7 @@ absl::StatusOr<RestoredCheckpoint> DirectoryStore::RestoreOnly(absl::Span<const 
     return absl::FailedPreconditionError(
         absl::StrCat(*prefix, ": not a checkpoint of Everstep; name one that it wrote"));
   }
-  const Wanted wanted(state);
-  EV_RETURN_IF_ERROR(Fill(**stored, wanted, state));
+  EV_RETURN_IF_ERROR(Fill(**stored, state));
   RestoredCheckpoint restored;
   restored.id = IdOf(**stored, DirectoryOf(*prefix));
   restored.history = restored.id.history;

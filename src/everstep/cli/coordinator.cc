@@ -53,11 +53,11 @@ absl::StatusOr<CoordinatorJob> OpenJob(const CoordinatorArguments& arguments) {
   if (directory == arguments.flags.end()) return UsageError("--resolved needs --job-dir");
   const std::string path = ResolvedPath(directory->second);
   EV_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(RealFileSystem(), path));
-  EV_ASSIGN_OR_RETURN(JobSpec spec, FromResolvedJson(text, path));
+  EV_ASSIGN_OR_RETURN(ResolvedJob resolved, FromResolvedJson(text, path));
   EV_ASSIGN_OR_RETURN(const std::string hex,
                       ReadWholeFile(RealFileSystem(), SecretPath(directory->second)));
   EV_ASSIGN_OR_RETURN(JobSecret secret, JobSecret::FromHex(hex));
-  return CoordinatorJob{std::move(spec), std::nullopt, std::move(secret)};
+  return CoordinatorJob{std::move(resolved.spec), std::nullopt, std::move(secret)};
 }
 
 CoordinatorOptions OptionsOf(const CoordinatorJob& job, const std::string& listen) {

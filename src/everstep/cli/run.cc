@@ -163,7 +163,7 @@ StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::stri
   facts.job_dir = ShellQuoted({job.path()});
   facts.insecure = spec.insecure;
   facts.seed = spec.seed;
-  facts.seed_drawn = spec.origins.at("seed") == "default";
+  facts.seed_drawn = spec.origins.at("seed") == "drawn";
   facts.workers = spec.workers;
   facts.slots = plan.slots;
   facts.replica_begins = AssignReplicas(spec.replicas, spec.workers);

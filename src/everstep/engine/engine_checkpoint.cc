@@ -48,19 +48,21 @@ absl::Status Engine::Restore() {
   }
   history_ = restored->history;
   parts_.phases->SetStep(step());
-  // A rewind begins a history of its own; until that has a checkpoint, the one it began from would
-  // not be found again.
-  if (restored->history == restored->id.history) checkpointed_ = step();
+  // A rewind begins a history of its own; until that has a checkpoint, a restart would find what it
+  // replaces.
+  rewound_ = restored->history != restored->id.history;
+  if (!rewound_) checkpointed_ = step();
   log::Info("engine", "goes on from {}", parts_.checkpoints->PathOf(restored->id));
   return absl::OkStatus();
 }
 
 // ---- while training ----
 
-// By time. One member's clock decides for all.
+// What one member wishes is done by all: by time the committer's clock decides.
 bool Engine::CheckpointIsDue() const {
-  const View& view = communicator_->view();
-  if (communicator_->rank() != view.committer || !checkpointer_.idle()) return false;
+  if (!checkpointer_.idle()) return false;
+  if (rewound_) return true;
+  if (communicator_->rank() != communicator_->view().committer) return false;
   const Duration interval = options_.checkpoint_interval.has_value()
                                 ? *options_.checkpoint_interval
                                 : YoungInterval(checkpoint_cost_, checkpoint_took_);
@@ -69,9 +71,7 @@ bool Engine::CheckpointIsDue() const {
 }
 
 void Engine::BeginCheckpointIfDue(Step every, const Verdict& verdict) {
-  const bool rewound = checkpointed_ < 0 && history_ > 0;
-  const bool due =
-      (every > 0 && step() % every == 0) || (verdict.wishes & kWishCheckpoint) != 0 || rewound;
+  const bool due = (every > 0 && step() % every == 0) || (verdict.wishes & kWishCheckpoint) != 0;
   // Whether one can begin must not depend on this member alone: the verdict and the stage do not.
   if (!due || !checkpointer_.idle() || (verdict.wishes & kWishWriting) != 0) return;
   BeginCheckpoint();
@@ -90,6 +90,7 @@ void Engine::Ended(const CheckpointOutcome& outcome) {
   last_outcome_ = outcome;
   if (outcome.status.ok()) {
     checkpointed_ = outcome.id.step;
+    rewound_ = false;
     checkpoint_took_ = outcome.took;
     if (!outcome.mine) return;
     parts_.control->Send(CheckpointCommitted{outcome.id.view, outcome.id.history, outcome.id.step,

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <set>
 #include <string>
 
 #include "everstep/env/memory_file_system.h"
@@ -169,6 +170,50 @@ TEST(MemoryFileSystem, ACrashTakesWhatWasNotSyncedBytesAndNamesAlike) {
   fs.Crash();
   EXPECT_EQ(fs.List("/d").value(), std::vector<std::string>{"a"});
   EXPECT_EQ(ReadWholeFile(fs, "/d/a").value(), "synced");
+}
+
+TEST(MemoryFileSystem, AnyPartOfWhatWasNotSyncedMaySurviveACrashAndAllThatWas) {
+  std::set<std::string> contents, names;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    MemoryFileSystem fs;
+    ASSERT_TRUE(fs.CreateDirectories("/d").ok());
+    ASSERT_TRUE(fs.SyncDirectory("/").ok());
+    for (const char* path : {"/d/a", "/d/b", "/d/c"}) {
+      auto file = fs.OpenForWriting(path, FileSystem::Create::kTruncate, 0644);
+      ASSERT_TRUE((*file)->Append("synced").ok());
+      ASSERT_TRUE((*file)->Sync().ok());
+      ASSERT_TRUE(fs.SyncDirectory("/d").ok());
+      ASSERT_TRUE((*file)->Append("+not").ok());
+    }
+    ASSERT_TRUE(fs.Rename("/d/b", "/d/renamed").ok());
+    ASSERT_TRUE(fs.Remove("/d/c").ok());
+    fs.CrashKeepingSome(seed);
+    const std::string a = ReadWholeFile(fs, "/d/a").value();
+    EXPECT_EQ(a.substr(0, 6), "synced");
+    contents.insert(a);
+    ASSERT_NE(fs.Exists("/d/b"), fs.Exists("/d/renamed"));
+    std::string all;
+    const auto left = fs.List("/d");
+    for (const std::string& name : *left) all += name + " ";
+    names.insert(all);
+    fs.Crash();  // what is there after a crash stays
+    EXPECT_EQ(ReadWholeFile(fs, "/d/a").value(), a);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"a b ", "a b c ", "a c renamed ", "a renamed "}));
+  for (const std::string& wanted :
+       {std::string("synced"), std::string("synced+no"), std::string("synced+not"),
+        std::string("synced\0\0\0\0", 10), std::string("synced+\0\0t", 10)}) {
+    EXPECT_EQ(contents.count(wanted), 1u) << wanted;
+  }
+}
+
+TEST(MemoryFileSystem, ATreeIsRemovedPieceByPiece) {
+  MemoryFileSystem fs;
+  ASSERT_TRUE(fs.CreateDirectories("/d/e/f").ok());
+  fs.FailAfter(1);
+  EXPECT_EQ(fs.RemoveTree("/d").code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(fs.IsDirectory("/d/e"));
+  EXPECT_FALSE(fs.Exists("/d/e/f"));
 }
 
 TEST(MemoryFileSystem, FailsWhenToldTo) {

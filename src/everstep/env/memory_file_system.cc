@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "everstep/base/keyed_random.h"
 #include "everstep/base/status.h"
 
 namespace everstep {
@@ -105,6 +106,72 @@ void MemoryFileSystem::Revert(Node* node) {
 void MemoryFileSystem::Crash() {
   std::lock_guard<std::mutex> lock(mu_);
   Revert(root_.get());
+  left_ = -1;
+}
+
+void MemoryFileSystem::KeepSomeBytes(Node* node, absl::FunctionRef<uint64_t()> random) {
+  if (node->bytes == node->durable_bytes) return;
+  std::string& bytes = node->bytes;
+  // What was synced and not truncated since is there in any case.
+  const std::string& durable = node->durable_bytes;
+  const size_t safe = bytes.compare(0, durable.size(), durable) == 0 ? durable.size() : 0;
+  const size_t rest = bytes.size() - safe;
+  switch (random() % 4) {
+    case 0:
+      bytes = durable;
+      break;
+    case 1:
+      bytes.resize(safe + random() % (rest + 1));
+      break;
+    case 2: {
+      // The size came to the disk before the bytes did.
+      if (rest == 0) break;
+      const size_t hole = safe + random() % rest;
+      const size_t size = 1 + random() % (bytes.size() - hole);
+      std::fill_n(bytes.begin() + static_cast<int64_t>(hole), size, '\0');
+      break;
+    }
+    default:
+      break;
+  }
+  node->durable_bytes = bytes;
+}
+
+void MemoryFileSystem::KeepSomeNames(Node* node, absl::FunctionRef<uint64_t()> random) {
+  std::map<std::string, NodePtr> after = node->durable_children;
+  auto moved = [node](const NodePtr& child) {
+    return std::any_of(node->children.begin(), node->children.end(),
+                       [&](const auto& entry) { return entry.second == child; });
+  };
+  for (const auto& [name, child] : node->children) {
+    const auto before = node->durable_children.find(name);
+    if (before != node->durable_children.end() && before->second == child) continue;
+    if (random() % 2 == 0) continue;
+    // One change with the going of the old name, if it was renamed.
+    for (const auto& [old_name, old_child] : node->durable_children) {
+      const auto now = node->children.find(old_name);
+      if (old_child != child || (now != node->children.end() && now->second == child)) continue;
+      const auto old = after.find(old_name);
+      if (old != after.end() && old->second == child) after.erase(old);
+    }
+    after[name] = child;
+  }
+  for (const auto& [name, child] : node->durable_children) {
+    if (node->children.count(name) == 0 && !moved(child) && random() % 2 == 0) after.erase(name);
+  }
+  node->children = node->durable_children = std::move(after);
+}
+
+void MemoryFileSystem::KeepSome(Node* node, absl::FunctionRef<uint64_t()> random) {
+  if (!node->directory) return KeepSomeBytes(node, random);
+  KeepSomeNames(node, random);
+  for (auto& [name, child] : node->children) KeepSome(child.get(), random);
+}
+
+void MemoryFileSystem::CrashKeepingSome(uint64_t seed) {
+  std::lock_guard<std::mutex> lock(mu_);
+  uint64_t drawn = 0;
+  KeepSome(root_.get(), [&] { return HashKey({seed, drawn++}); });
   left_ = -1;
 }
 
@@ -257,14 +324,24 @@ absl::Status MemoryFileSystem::Remove(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryFileSystem::RemoveNode(const std::string& path, Node* parent,
+                                          const std::string& name) {
+  // Piece by piece, as on a disk: it may fail half-way.
+  const NodePtr node = parent->children[name];
+  while (!node->children.empty()) {
+    EV_RETURN_IF_ERROR(RemoveNode(path, node.get(), node->children.begin()->first));
+  }
+  EV_RETURN_IF_ERROR(Change(path));
+  parent->children.erase(name);
+  return absl::OkStatus();
+}
+
 absl::Status MemoryFileSystem::RemoveTree(const std::string& path) {
   std::lock_guard<std::mutex> lock(mu_);
   std::string name;
   const absl::StatusOr<NodePtr> parent = Parent(path, &name);
   if (!parent.ok() || (*parent)->children.count(name) == 0) return absl::OkStatus();
-  EV_RETURN_IF_ERROR(Change(path));
-  (*parent)->children.erase(name);
-  return absl::OkStatus();
+  return RemoveNode(path, parent->get(), name);
 }
 
 absl::Status MemoryFileSystem::SyncDirectory(const std::string& path) {

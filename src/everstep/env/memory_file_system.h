@@ -2,12 +2,14 @@
 // when told to.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "everstep/env/file.h"
 
 namespace everstep {
@@ -23,6 +25,10 @@ class MemoryFileSystem : public FileSystem {
   // The machine stops and starts again: what was not synced is gone. Files open before must not be
   // used after.
   void Crash();
+  // The same, but of what was not synced some survives, drawn from `seed`, each name and each
+  // file's bytes for itself, files cut short or with holes of zeros: what POSIX allows and journals
+  // mostly spare us. A rename survives as a whole or not at all.
+  void CrashKeepingSome(uint64_t seed);
   // Operations that change something and succeed before every later one is kUnavailable; -1: all.
   void FailAfter(int operations);
   int changes() const;  // operations that changed something so far
@@ -52,6 +58,10 @@ class MemoryFileSystem : public FileSystem {
   // The directory that `path` lies in, and its name there.
   absl::StatusOr<NodePtr> Parent(const std::string& path, std::string* name) const;
   static void Revert(Node* node);
+  static void KeepSome(Node* node, absl::FunctionRef<uint64_t()> random);
+  static void KeepSomeBytes(Node* node, absl::FunctionRef<uint64_t()> random);
+  static void KeepSomeNames(Node* node, absl::FunctionRef<uint64_t()> random);
+  absl::Status RemoveNode(const std::string& path, Node* parent, const std::string& name);
 
   mutable std::mutex mu_;
   NodePtr root_;

@@ -1,21 +1,44 @@
 // job: the job directory.
 #include "everstep/job/directory.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/base/string_view.h"
 #include "everstep/env/clock.h"
+#include "everstep/env/environment.h"
 #include "everstep/io/publish.h"
 
 namespace everstep {
 namespace {
 
+// Whole or not at all, and kAlreadyExists when something is there.
 absl::Status WriteNew(FileSystem& fs, const std::string& path, std::string_view text, int mode) {
-  EV_ASSIGN_OR_RETURN(auto file, fs.OpenForWriting(path, FileSystem::Create::kExclusive, mode));
-  EV_RETURN_IF_ERROR(file->Append(text));
-  EV_RETURN_IF_ERROR(file->Sync());
-  return file->Close();
+  const std::string temporary = JoinPath(
+      DirectoryOf(path),
+      absl::StrCat(".", BaseName(path), ".tmp-", absl::Hex(RandomBits64(), absl::kZeroPad16)));
+  const absl::Status status = [&] {
+    EV_ASSIGN_OR_RETURN(auto file,
+                        fs.OpenForWriting(temporary, FileSystem::Create::kExclusive, mode));
+    EV_RETURN_IF_ERROR(file->Append(text));
+    EV_RETURN_IF_ERROR(file->Sync());
+    EV_RETURN_IF_ERROR(file->Close());
+    return fs.Link(temporary, path);
+  }();
+  (void)fs.Remove(temporary);
+  return status;
+}
+
+// Whether a checkpoint was ever made in the job.
+bool HasCheckpoints(FileSystem& fs, const std::string& job) {
+  const absl::StatusOr<std::vector<std::string>> names = fs.List(CheckpointsPath(job));
+  if (!names.ok()) return false;
+  return std::any_of(names->begin(), names->end(),
+                     [](const std::string& name) { return absl::StartsWith(name, "step-"); });
 }
 
 absl::Status CannotBeMade(const absl::Status& status, const std::string& path) {
@@ -27,7 +50,9 @@ absl::Status CannotBeMade(const absl::Status& status, const std::string& path) {
 }  // namespace
 
 std::string ResolvedPath(const std::string& job) { return JoinPath(job, "resolved.json"); }
+std::string TokenPath(const std::string& job) { return JoinPath(job, "token"); }
 std::string SecretPath(const std::string& job) { return JoinPath(job, "secret"); }
+std::string RunPath(const std::string& job) { return JoinPath(job, "run.json"); }
 std::string TermPath(const std::string& job, int64_t term) {
   return JoinPath(job, absl::StrCat("terms/", term));
 }
@@ -44,6 +69,17 @@ std::string LogPath(const std::string& job, const Task& task, Incarnation incarn
   return JoinPath(LogDirectory(job, task), absl::StrCat(incarnation, ".log"));
 }
 std::string IncidentsPath(const std::string& job) { return JoinPath(job, "incidents.jsonl"); }
+std::string StatusPath(const std::string& job) { return JoinPath(job, "status.json"); }
+std::string OutcomePath(const std::string& job) { return JoinPath(job, "outcome.json"); }
+
+absl::StatusOr<std::string> ReadJobToken(FileSystem& fs, const std::string& job) {
+  absl::StatusOr<std::string> token = ReadWholeFile(fs, TokenPath(job));
+  if (token.ok()) return std::string(absl::StripAsciiWhitespace(*token));
+  if (!absl::IsNotFound(token.status())) return token.status();
+  return absl::NotFoundError(
+      absl::StrCat(token.status().message(), "; the job directory must be on a file system that ",
+                   "all hosts of the job share, and --job-dir say where it is on each"));
+}
 
 absl::StatusOr<JobDirectory> JobDirectory::Create(FileSystem& fs, NewJob job) {
   const bool chosen = job.spec.directory.empty();
@@ -55,7 +91,7 @@ absl::StatusOr<JobDirectory> JobDirectory::Create(FileSystem& fs, NewJob job) {
   // Jobs started in the same second want the same name.
   for (int attempt = 1;; ++attempt) {
     job.spec.directory = attempt == 1 ? base : absl::StrCat(base, "-", attempt);
-    JobDirectory directory(fs, job.spec);
+    JobDirectory directory(fs, {job.spec, job.program, job.version, WallTimestamp()});
     const absl::Status status = directory.Fill(job);
     if (status.ok()) return directory;
     if (!absl::IsAlreadyExists(status) || !chosen || attempt == 100) return status;
@@ -63,34 +99,96 @@ absl::StatusOr<JobDirectory> JobDirectory::Create(FileSystem& fs, NewJob job) {
 }
 
 absl::Status JobDirectory::Fill(const NewJob& job) {
-  const std::string& path = spec_.directory;
-  absl::Status status = fs_->CreateDirectories(path);
-  if (!status.ok()) return CannotBeMade(status, path);
-  status =
-      WriteNew(*fs_, ResolvedPath(path), ToResolvedJson(spec_, job.version, job.program), 0644);
+  absl::Status status = fs_->CreateDirectories(path());
+  if (!status.ok()) return CannotBeMade(status, path());
+  status = WriteNew(*fs_, ResolvedPath(path()), ToResolvedJson(run_), 0644);
   if (absl::IsAlreadyExists(status)) {
-    return WithExitCode(
-        absl::AlreadyExistsError(absl::StrCat(
-            "the job directory ", path, " is in use or its job is over; choose another --job-dir")),
-        kExitNotNow);
+    return WithExitCode(absl::AlreadyExistsError(
+                            absl::StrCat(path(), " holds a job already; continue it by --resume ",
+                                         path(), ", or choose another --job-dir")),
+                        kExitNotNow);
   }
-  if (status.ok()) {
-    (void)fs_->Remove(SecretPath(path));  // of a job abandoned here
-    status = WriteNew(*fs_, SecretPath(path), job.secret_hex, 0600);
+  if (!status.ok()) {
+    (void)fs_->Remove(path());  // when it is empty
+    return CannotBeMade(status, path());
   }
-  if (status.ok()) status = fs_->CreateDirectories(CheckpointsPath(path));
-  if (status.ok()) status = fs_->CreateDirectories(JoinPath(path, "logs"));
-  if (status.ok()) status = fs_->SyncDirectory(path);
+  made_ = true;
+  status = PublishFile(*fs_, SecretPath(path()), job.secret_hex, 0600);
+  if (status.ok()) status = MakeToken();
+  if (status.ok()) status = fs_->CreateDirectories(CheckpointsPath(path()));
+  if (status.ok()) status = fs_->CreateDirectories(JoinPath(path(), "logs"));
+  if (status.ok()) status = fs_->SyncDirectory(path());
   if (status.ok()) return status;
   Abandon();
-  return CannotBeMade(status, path);
+  return CannotBeMade(status, path());
+}
+
+absl::Status JobDirectory::MakeToken() {
+  return PublishFile(*fs_, TokenPath(path()),
+                     absl::StrCat(absl::Hex(RandomBits64(), absl::kZeroPad16),
+                                  absl::Hex(RandomBits64(), absl::kZeroPad16), "\n"));
+}
+
+absl::StatusOr<JobDirectory> JobDirectory::Resume(FileSystem& fs, const ResumedJob& job) {
+  const std::string path = ResolvedPath(job.directory);
+  const absl::StatusOr<std::string> text = ReadWholeFile(fs, path);
+  if (absl::IsNotFound(text.status())) {
+    return WithExitCode(
+        absl::NotFoundError(
+            absl::StrCat(job.directory, " holds no job; start one there by everstep run --job-dir ",
+                         job.directory, " -- PROGRAM [ARGUMENTS]")),
+        kExitConfiguration);
+  }
+  if (!text.ok()) return text.status();
+  EV_ASSIGN_OR_RETURN(const ResolvedJob made, FromResolvedJson(*text, path));
+  ResolvedJob last = made;
+  const absl::StatusOr<std::string> run = ReadWholeFile(fs, RunPath(job.directory));
+  if (run.ok()) {
+    EV_ASSIGN_OR_RETURN(last, FromResolvedJson(*run, RunPath(job.directory)));
+  }
+  EV_ASSIGN_OR_RETURN(JobSpec spec, ResolveAgain(made.spec, last.spec, job.flags, job.environment));
+  spec.directory = job.directory;  // it may have been moved
+  spec.restore_from = job.restore_from;
+  if (spec.restore_from.empty() && !HasCheckpoints(fs, job.directory)) {
+    spec.restore_from = made.spec.restore_from;  // it has not come further than its beginning
+  }
+  JobDirectory directory(fs, {std::move(spec), job.program.empty() ? last.program : job.program,
+                              last.version, WallTimestamp()});
+  EV_ASSIGN_OR_RETURN(const std::optional<JobOutcome> outcome, ReadOutcome(fs, job.directory));
+  if (outcome.has_value() && outcome->code == kExitDone && job.restore_from.empty() &&
+      (job.program.empty() || job.program == outcome->program)) {
+    directory.finished_ = outcome;
+  }
+  return directory;
+}
+
+JobDirectory JobDirectory::Of(FileSystem& fs, ResolvedJob run) {
+  return JobDirectory(fs, std::move(run));
+}
+
+absl::Status JobDirectory::BeginRun(const std::string& version, const std::string& secret_hex) {
+  run_.version = version;
+  run_.time = WallTimestamp();
+  absl::Status status = fs_->Remove(OutcomePath(path()));
+  if (absl::IsNotFound(status)) status = absl::OkStatus();
+  if (status.ok()) status = PublishFile(*fs_, SecretPath(path()), secret_hex, 0600);
+  if (status.ok() && !fs_->Exists(TokenPath(path()))) status = MakeToken();
+  if (status.ok()) status = PublishFile(*fs_, RunPath(path()), ToResolvedJson(run_));
+  if (status.ok()) status = fs_->CreateDirectories(CheckpointsPath(path()));
+  if (status.ok()) status = fs_->CreateDirectories(JoinPath(path(), "logs"));
+  return Annotate(status, absl::StrCat("cannot begin a run in the job directory ", path()));
 }
 
 void JobDirectory::Abandon() {
+  if (!made_) return;
   // Directories go only when they are empty.
   (void)fs_->Remove(CheckpointsPath(path()));
   (void)fs_->Remove(JoinPath(path(), "logs"));
-  (void)fs_->Remove(SecretPath(path()));
+  for (const std::string& file : {SecretPath(path()), TokenPath(path()), RunPath(path()),
+                                  StatusPath(path()), OutcomePath(path()), IncidentsPath(path())}) {
+    (void)fs_->Remove(file);
+  }
+  (void)fs_->RemoveTree(JoinPath(path(), "terms"));
   (void)fs_->Remove(ResolvedPath(path()));
   (void)fs_->Remove(path());
 }

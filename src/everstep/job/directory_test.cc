@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "everstep/base/exit_code.h"
+#include "everstep/env/memory_file_system.h"
 #include "everstep/env/temp_directory.h"
 
 namespace everstep {
@@ -36,7 +37,8 @@ TEST(JobDirectory, HasTheJobItsSecretAndItsPlaces) {
   const auto text = ReadWholeFile(RealFileSystem(), ResolvedPath(made->path()));
   const auto spec = FromResolvedJson(*text, ResolvedPath(made->path()));
   ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->directory, made->path());
+  EXPECT_EQ(spec->spec.directory, made->path());
+  EXPECT_EQ(spec->program, made->program());
   EXPECT_TRUE(RealFileSystem().IsDirectory(CheckpointsPath(made->path())));
   made->RemoveSecret();
   EXPECT_FALSE(RealFileSystem().Exists(SecretPath(made->path())));
@@ -48,7 +50,42 @@ TEST(JobDirectory, HoldsOneJob) {
   const absl::Status status = JobDirectory::Create(RealFileSystem(), Job(temp.File("j"))).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ExitCodeFor(status), kExitNotNow);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(temp.File("j")));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(temp.File("j") + " holds a job already; continue it by --resume"));
+}
+
+TEST(JobDirectory, IsAJobsWholeOrNotAtAllWheneverTheMachineStops) {
+  bool made = false;
+  for (int operations = 0; !made; ++operations) {
+    ASSERT_LT(operations, 100);
+    MemoryFileSystem fs;
+    fs.FailAfter(operations);
+    made = JobDirectory::Create(fs, Job("/j")).ok();
+    fs.FailAfter(-1);
+    // Whoever finds a job there can go on with it; else one can be begun.
+    if (fs.Exists(ResolvedPath("/j"))) {
+      auto job = JobDirectory::Resume(fs, {"/j", "", {}, [](auto&) { return std::nullopt; }, {}});
+      ASSERT_TRUE(job.ok()) << operations << " " << job.status();
+      EXPECT_TRUE(job->BeginRun("0.1.0", "x").ok());
+      EXPECT_TRUE(ReadJobToken(fs, "/j").ok());
+    } else {
+      EXPECT_TRUE(JobDirectory::Create(fs, Job("/j")).ok()) << operations;
+    }
+  }
+}
+
+TEST(JobDirectory, HasATokenOfItsOwn) {
+  TempDirectory temp;
+  auto a = JobDirectory::Create(RealFileSystem(), Job(temp.File("a")));
+  auto b = JobDirectory::Create(RealFileSystem(), Job(temp.File("b")));
+  ASSERT_TRUE(a.ok() && b.ok());
+  const auto token = ReadJobToken(RealFileSystem(), a->path());
+  ASSERT_TRUE(token.ok()) << token.status();
+  EXPECT_EQ(token->size(), 32u);
+  EXPECT_NE(*token, *ReadJobToken(RealFileSystem(), b->path()));
+  const absl::Status none = ReadJobToken(RealFileSystem(), temp.File("c")).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("all hosts of the job share"));
 }
 
 TEST(JobDirectory, OneThatCannotBeMadeIsConfiguration) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "everstep/base/clock.h"
+#include "everstep/base/step.h"
 
 namespace everstep {
 
@@ -34,10 +35,19 @@ struct JobSpec {
   PortRange port_range;                 // of the data plane and TF_CONFIG
   Duration lost_after = std::chrono::seconds(2);  // a silent peer is given up
   Duration grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL
+  Step checkpoint_every_steps = 0;                // at multiples of it; 0: not by steps
+  std::optional<Duration> checkpoint_every;       // not said: by the cost of writing one
+  int keep_checkpoints = 5;                       // the newest; 0: all
+  Step keep_every_steps = 0;                      // those at multiples of it stay besides; 0: none
+  int max_restarts = 10;                          // the budget, which a new checkpoint fills up
   std::string log_level = "warning";
   bool insecure = false;  // plain text beyond loopback is accepted
 
-  // Where each value came from, by option name: "flag", "environment" or "default".
+  // The only checkpoint to begin from, its directory or prefix; empty: the newest good one of the
+  // job. No option: `--resume` says it.
+  std::string restore_from;
+
+  // Where each value came from, by option name: "flag", "environment", "default", or "drawn".
   std::map<std::string, std::string> origins;
 };
 
@@ -63,16 +73,20 @@ using Environment = std::function<std::optional<std::string>(const std::string&)
 absl::StatusOr<JobSpec> ResolveJob(const std::map<std::string, std::string>& flags,
                                    const Environment& environment);
 
+// As ResolveJob, for another run of a job: what belongs to the job for its whole life is as in
+// `job`, and a flag or variable that says otherwise is refused (2 or 78), naming both; the rest is
+// as in `last`, what the last run was started with, unless it is given anew. The directory is
+// `last`'s.
+absl::StatusOr<JobSpec> ResolveAgain(const JobSpec& job, const JobSpec& last,
+                                     const std::map<std::string, std::string>& flags,
+                                     const Environment& environment);
+
 // As a native program of `workers` workers sees its job: from the variables that ToSettings set, or
 // that whoever starts it alone has set.
 absl::StatusOr<JobSpec> JobFromEnvironment(int workers, const Environment& environment);
 
-// The variables of the job for its processes.
+// The variables of the job for its processes. Some are there to be empty, lest an agent's own say
+// something.
 std::map<std::string, std::string> ToSettings(const JobSpec& spec);
-
-// resolved.json, and back. Reading: kDataLoss, naming `path`, when it is not such a file.
-std::string ToResolvedJson(const JobSpec& spec, std::string_view version,
-                           const std::vector<std::string>& program);
-absl::StatusOr<JobSpec> FromResolvedJson(std::string_view text, const std::string& path);
 
 }  // namespace everstep

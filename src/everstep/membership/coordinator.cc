@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "everstep/env/clock.h"
+#include "everstep/membership/job_status.h"
 #include "everstep/membership/translate.h"
 #include "everstep/metrics/log.h"
 #include "everstep/wire/server.h"
@@ -17,6 +18,7 @@ namespace everstep {
 namespace {
 
 constexpr Duration kFarewell = std::chrono::seconds(2);  // for agents to take the end of the job
+constexpr Duration kStatusInterval = std::chrono::seconds(1);
 
 // Who speaks on which stream. The newest stream of a worker or agent is its stream; one that it
 // left behind may close later without meaning anything.
@@ -119,6 +121,10 @@ class Loop final : public Coordinator, public ControlHandler {
   }
 
   void Run();
+  bool MayDecide();
+  bool Pause();
+  void HearJournal();
+  void PublishStatus();
   std::deque<Arrival> TakeArrivals(Deadline deadline, bool* quit);
   void Handle(Arrival& arrival);
   void Feed(const Event& event);
@@ -134,6 +140,11 @@ class Loop final : public Coordinator, public ControlHandler {
   Directory<Incarnation> workers_;
   Directory<std::string> agents_;
   bool over_ = false;
+  bool paused_ = false;
+  bool superseded_ = false;
+  int64_t records_ = 0;  // given to the journal
+  int64_t durable_ = 0;  // of them, as far as Decide has been told
+  TimePoint next_status_;
 
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
@@ -151,16 +162,60 @@ void Loop::Run() {
   TimePoint next_tick = clock_.Now();
   bool quit = false;
   while (!over_) {
+    if (!MayDecide()) {
+      if (Pause()) return;
+      continue;
+    }
     std::deque<Arrival> arrivals = TakeArrivals(next_tick, &quit);
     if (quit) return;
     for (Arrival& arrival : arrivals) {
       if (!over_) Handle(arrival);
     }
+    HearJournal();
     if (over_ || clock_.Now() < next_tick) continue;
     Feed(Tick{});
     next_tick = clock_.Now() + options_.tick;
+    if (clock_.Now() >= next_status_) PublishStatus();
   }
+  PublishStatus();
   Farewell();
+}
+
+// Another coordinator may hold the job by now when the lease could not be renewed.
+bool Loop::MayDecide() {
+  if (options_.journal == nullptr) return true;
+  if (!superseded_ && options_.journal->superseded()) {
+    superseded_ = true;
+    Feed(Superseded{});
+  }
+  const bool may = superseded_ || options_.journal->lease_held();
+  if (may == paused_) {
+    paused_ = !may;
+    may ? log::Info("membership", "the lease of the job is held again")
+        : log::Warning("membership",
+                       "the lease of the job could not be renewed: nothing is decided until it is; "
+                       "see whether the job directory can be written");
+  }
+  return may;
+}
+
+// For the time of a tick; arrivals stay where they are. True: the coordinator goes away.
+bool Loop::Pause() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_until(lock, clock_.Now() + options_.tick, [&] { return quit_; });
+}
+
+void Loop::HearJournal() {
+  const int64_t durable = options_.journal != nullptr ? options_.journal->durable() : records_;
+  if (over_ || durable <= durable_) return;
+  durable_ = durable;
+  Feed(Journaled{durable});
+}
+
+void Loop::PublishStatus() {
+  const TimePoint now = clock_.Now();
+  next_status_ = now + kStatusInterval;
+  if (options_.journal != nullptr) options_.journal->Publish(StatusOf(now, state_));
 }
 
 std::deque<Arrival> Loop::TakeArrivals(Deadline deadline, bool* quit) {
@@ -214,6 +269,9 @@ void Loop::Perform(CoordinatorAction& action) {
     server_->Send(workers_.SessionsOf(tell->to), ToProto(tell->order));
   } else if (auto* tell = std::get_if<TellAgents>(&action)) {
     server_->Send(agents_.SessionsOf(tell->to), ToProto(tell->order));
+  } else if (auto* record = std::get_if<Record>(&action)) {
+    ++records_;
+    if (options_.journal != nullptr) options_.journal->Record(std::move(record->record));
   } else if (auto* line = std::get_if<LogLine>(&action)) {
     line->warning ? log::Warning("membership", "{}", line->text)
                   : log::Info("membership", "{}", line->text);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "everstep/job/journal.h"
 #include "everstep/membership/decide.h"
 #include "everstep/wire/credentials.h"
 
@@ -18,8 +19,13 @@ struct CoordinatorOptions {
   JobOptions job;
   Duration tick = std::chrono::milliseconds(50);
   const Clock* clock = nullptr;  // null: the real one
+  // Where records and the status go, and the lease to decide by; must outlive the coordinator.
+  // Null: nowhere, records count as durable at once, and the lease is always held.
+  Journal* journal = nullptr;
 };
 
+// While the lease is not held it decides nothing and tells nobody anything: what arrives waits.
+// When another run has taken the job over, the job ends with 75 whether the lease is held or not.
 class Coordinator {
  public:
   // Listens and begins to decide, in a thread of its own.

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -36,12 +39,60 @@ T Await(Link& link) {
   return T{};
 }
 
+// A journal that the test plays.
+class FakeJournal : public Journal {
+ public:
+  void Record(JobRecord record) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    records_.push_back(std::move(record));
+    changed_.notify_all();
+  }
+  void Publish(JobStatus status) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    statuses_.push_back(std::move(status));
+    changed_.notify_all();
+  }
+  int64_t durable() const override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return stuck ? 0 : static_cast<int64_t>(records_.size());
+  }
+  bool lease_held() const override { return held; }
+  bool superseded() const override { return taken_over; }
+
+  // The first record of `kind`, once it is there.
+  JobRecord Await(const std::string& kind) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const JobRecord* found = nullptr;
+    EXPECT_TRUE(changed_.wait_until(lock, Soon(), [&] {
+      for (const JobRecord& record : records_) {
+        if (found == nullptr && record.kind == kind) found = &record;
+      }
+      return found != nullptr;
+    })) << kind;
+    return found != nullptr ? *found : JobRecord{};
+  }
+  std::vector<JobStatus> AwaitStatuses(size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    EXPECT_TRUE(changed_.wait_until(lock, Soon(), [&] { return statuses_.size() >= count; }));
+    return statuses_;
+  }
+
+  std::atomic<bool> stuck{false}, held{true}, taken_over{false};
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<JobRecord> records_;
+  std::vector<JobStatus> statuses_;
+};
+
 class CoordinatorTest : public ::testing::Test {
  protected:
   void Begin(int workers) {
     options.listen = "127.0.0.1:0";
     options.job.workers = workers;
     options.job.replicas = 2 * workers;
+    options.job.max_restarts = max_restarts;
     options.job.settings["EVERSTEP_SEED"] = "3";
     auto result = Coordinator::Start(options);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -74,6 +125,7 @@ class CoordinatorTest : public ::testing::Test {
     hello.host = "here";
     hello.data_address = absl::StrCat("127.0.0.1:", 7000 + spawn.task.index);
     hello.fingerprint["version"] = "1";
+    hello.digest = 42;
     (*link)->Send(hello);
     return std::move(*link);
   }
@@ -95,8 +147,10 @@ class CoordinatorTest : public ::testing::Test {
     agent->Send(Exited{spawns[index].task, spawns[index].incarnation, wait_status, tail});
   }
 
+  int max_restarts = 0;
   const JobSecret secret = JobSecret::Generate();
   CoordinatorOptions options{"", {secret}, {}};
+  FakeJournal journal;
   std::unique_ptr<Coordinator> coordinator;
   std::string address;
   std::unique_ptr<AgentLink> agent;
@@ -152,6 +206,87 @@ TEST_F(CoordinatorTest, AStreamThatIsLostWithoutAWordIsGivenUp) {
   EXPECT_EQ(stop.code, kExitNotNow);
   EXPECT_THAT(stop.reason, HasSubstr("worker:1 has not been heard for"));
   EXPECT_EQ(Await<Kill>(*agent).incarnation, spawns[1].incarnation);
+}
+
+TEST_F(CoordinatorTest, ALostWorkerRestartsAllOfThemWithoutAJournalToo) {
+  max_restarts = 10;
+  Train(2);
+  const std::vector<Spawn> before = spawns;
+  workers[1].reset();
+  Exits(1, 9);
+  EXPECT_EQ(Await<Stop>(*workers[0]).code, kExitNotNow);
+  workers.clear();
+  Exits(0, 75 << 8);
+  for (int i = 0; i < 2; ++i) {
+    spawns[i] = Await<Spawn>(*agent);
+    EXPECT_GT(spawns[i].incarnation, before[1].incarnation);
+  }
+  for (const Spawn& spawn : spawns) workers.push_back(Worker(spawn));
+  for (auto& worker : workers) {
+    EXPECT_EQ(Await<Prepare>(*worker).view.id, (ViewId{1, 2}));
+    worker->Send(Synced{{1, 2}, 0, 42});
+  }
+  for (auto& worker : workers) Await<Commit>(*worker);
+}
+
+TEST_F(CoordinatorTest, ARestartWaitsForItsRecordToBeOnDisk) {
+  max_restarts = 10;
+  options.journal = &journal;
+  Train(1);
+  journal.stuck = true;
+  workers.clear();
+  Exits(0, 9);
+  EXPECT_EQ(journal.Await(record_kind::kWorkerFailed).action, "restart");
+  Await<Notice>(*agent);
+  // Longer than the back-off.
+  EXPECT_FALSE(agent->Next(After(RealClock(), std::chrono::milliseconds(1200))));
+  journal.stuck = false;
+  EXPECT_GT(Await<Spawn>(*agent).incarnation, spawns[0].incarnation);
+}
+
+TEST_F(CoordinatorTest, StatusIsPublishedWhileTheJobRunsAndAtItsEnd) {
+  options.journal = &journal;
+  Train(1);
+  journal.AwaitStatuses(2);
+  agent->Send(StopRequest{"enough"});
+  Await<Stop>(*workers[0]);
+  workers.clear();
+  Exits(0, 143 << 8);
+  ASSERT_TRUE(coordinator->WaitForEnd(Soon()));
+  const JobStatus last = journal.AwaitStatuses(3).back();
+  EXPECT_EQ(last.phase, "ended");
+  EXPECT_EQ(last.exit_code, kExitToldToLeave);
+  EXPECT_EQ(last.reason, "enough");
+  EXPECT_EQ(journal.Await(record_kind::kRunEnded).exit_code, kExitToldToLeave);
+}
+
+TEST_F(CoordinatorTest, WithoutTheLeaseNothingIsDecidedAndNobodyIsTold) {
+  options.journal = &journal;
+  Train(2);
+  while (agent->Next(After(RealClock(), std::chrono::milliseconds(100)))) {
+  }
+  journal.held = false;
+  SleepFor(10 * options.tick);  // for it to be seen
+  workers[0]->Send(LinkLost{view.id, 1, "broken"});
+  agent->Send(StopRequest{"Ctrl-C"});
+  EXPECT_FALSE(workers[1]->Next(After(RealClock(), std::chrono::milliseconds(500))));
+  EXPECT_FALSE(agent->Next(RealClock().Now()));
+  journal.held = true;
+  EXPECT_EQ(Await<Stop>(*workers[1]).code, kExitToldToLeave) << "what arrived was kept";
+}
+
+TEST_F(CoordinatorTest, ThatIsSupersededEndsTheJobEvenWithoutTheLease) {
+  options.journal = &journal;
+  Train(1);
+  journal.held = false;
+  journal.taken_over = true;
+  EXPECT_EQ(Await<Stop>(*workers[0]).code, kExitNotNow);
+  workers.clear();
+  Exits(0, 75 << 8);
+  const auto end = coordinator->WaitForEnd(Soon());
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, kExitNotNow);
+  EXPECT_EQ(end->reason, "another run has taken over this job");
 }
 
 TEST_F(CoordinatorTest, CloseInterruptsAWorkerBeforeItIsTaken) {

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "everstep/base/exit_code.h"
 #include "everstep/membership/decider.h"
 
 namespace everstep {
@@ -38,6 +41,9 @@ JobState MakeJob(JobOptions options) {
   // Lives of different terms never meet; those of the first are numbered for people to read.
   state.next_incarnation = (static_cast<Incarnation>(options.term - 1) << 32) + 1;
   state.options = std::move(options);
+  state.next_incident = state.options.first_incident;
+  state.restarts.term = state.options.term;
+  state.restarts.max_restarts = state.options.max_restarts;
   state.line = "waiting for agents";
   return state;
 }
@@ -54,6 +60,7 @@ void Decider::Begin() {
   if (!state_.begun) {
     state_.begun = true;
     state_.started = state_.last_event = state_.last_notice = now_;
+    Write(RecordOf(record_kind::kRunStarted));
   }
   // A coordinator that was itself not running must not take its own absence for others' silence:
   // what they said in the meantime is still waiting to be heard.
@@ -72,7 +79,12 @@ void Decider::Begin() {
 
 void Decider::On(const AgentSaid& said) {
   if (const auto* self = std::get_if<Register>(&said.message)) return OnRegister(*self);
-  if (const auto* exited = std::get_if<Exited>(&said.message)) return OnExited(*exited);
+  if (const auto* exited = std::get_if<Exited>(&said.message)) {
+    if (auto it = state_.agents.find(said.agent); it != state_.agents.end()) {
+      it->second.abandoned.erase(exited->incarnation);
+    }
+    return OnExited(*exited);
+  }
   StopRequested(std::get<StopRequest>(said.message).reason);
 }
 
@@ -81,7 +93,9 @@ void Decider::On(const AgentStreamLost& lost) {
   if (it == state_.agents.end()) return;
   if (state_.phase == JobPhase::kGathering) {
     Log(absl::StrCat("agent ", lost.agent, " has gone before the job began"));
-    state_.agents.erase(it);
+    // It may have processes of an earlier start that must not be forgotten.
+    it->second.lost = it->second.away = true;
+    if (it->second.abandoned.empty()) state_.agents.erase(it);
     return;
   }
   it->second.away = true;
@@ -106,9 +120,13 @@ void Decider::On(const WorkerSaid& said) {
   if (const auto* leaving = std::get_if<Leaving>(&said.message)) {
     return OnLeaving(*worker, *leaving);
   }
-  const auto* closed = std::get_if<Closed>(&said.message);
-  if (closed == nullptr) return;
-  if (closed->view == state_.view.id && worker->state == WorkerState::kClosing) {
+  if (const auto* committed = std::get_if<CheckpointCommitted>(&said.message)) {
+    return OnCheckpoint(*committed);
+  }
+  if (const auto* note = std::get_if<Note>(&said.message)) return OnNote(*worker, *note);
+  const Closed& closed = std::get<Closed>(said.message);
+  worker->closed = closed;
+  if (closed.view == state_.view.id && worker->state == WorkerState::kClosing) {
     SetState(*worker, WorkerState::kClosed);
   }
 }
@@ -119,19 +137,29 @@ void Decider::On(const WorkerStreamLost& lost) {
   worker->away = true;
   worker->away_since = now_;
   // Its agent will say why within moments; until then this is a sign only.
-  if (!IsEnding()) TroubleOf(*worker);
+  if (!IsStopping()) TroubleOf(*worker);
 }
 
 void Decider::On(const StopAsked& asked) { StopRequested(asked.reason); }
 
+void Decider::On(const Journaled& journaled) {
+  state_.records_durable = std::max(state_.records_durable, journaled.durable);
+  if (IsRestarting()) StartAgainIfReady();
+}
+
+void Decider::On(const Superseded&) {
+  if (!IsEnding()) BeginEnding(kExitNotNow, "another run has taken over this job");
+}
+
 void Decider::On(const Tick&) {
   if (state_.phase == JobPhase::kGathering) WaitForAgents();
-  if (!IsEnding()) WaitForWorkers();
+  if (!IsStopping()) WaitForWorkers();
   GiveUpLost();
-  if (!IsEnding()) Diagnose();
-  if (!IsEnding()) LookForForeverWaiting();
-  if (!IsEnding()) TellOfSilence();
+  if (!IsStopping()) Diagnose();
+  if (!IsStopping()) LookForForeverWaiting();
+  if (!IsStopping()) TellOfSilence();
   if (IsEnding()) WatchEnding();
+  if (IsRestarting()) WatchRestart();
   SendProgress();
 }
 
@@ -202,11 +230,8 @@ void Decider::Log(std::string text, bool warning) {
 std::string Decider::Line() const {
   const int workers = static_cast<int>(state_.workers.size());
   switch (state_.phase) {
-    case JobPhase::kGathering: {
-      int slots = 0;
-      for (const auto& [name, agent] : state_.agents) slots += agent.self.slots;
-      return absl::StrCat("waiting for ", MoreSlots(state_.options.workers - slots));
-    }
+    case JobPhase::kGathering:
+      return absl::StrCat("waiting for ", MoreSlots(state_.options.workers - Slots()));
     case JobPhase::kStarting:
       return absl::StrCat("starting: ", Count(WorkerState::kGreeted), " of ", workers,
                           " workers have said hello");
@@ -217,6 +242,13 @@ std::string Decider::Line() const {
       if (state_.trouble_since) return "finding out what failed";
       return absl::StrCat("training in view ", state_.view.id.ToString(), " with ", workers,
                           " workers");
+    case JobPhase::kRestarting:
+      if (AllAre(WorkerState::kGone)) {
+        return absl::StrCat("restarting: begins ", SecondsText(state_.restarting->back_off),
+                            " after the failure, when that is on record");
+      }
+      return absl::StrCat("restarting: ", workers - Count(WorkerState::kGone),
+                          " processes have not exited yet");
     case JobPhase::kEnding:
       return absl::StrCat("ending: ", workers - Count(WorkerState::kGone),
                           " processes have not exited yet");
@@ -227,6 +259,15 @@ std::string Decider::Line() const {
 }
 
 std::string SecondsText(Duration d) { return absl::StrFormat("%.1f s", ToSeconds(d)); }
+
+std::vector<std::string> LastLines(const std::string& tail) {
+  constexpr size_t kLines = 20;
+  const absl::string_view text = absl::StripTrailingAsciiWhitespace(tail);
+  if (text.empty()) return {};
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
+  return lines;
+}
 
 std::string MoreSlots(int missing) {
   return absl::StrCat(missing, missing == 1 ? " more slot" : " more slots");

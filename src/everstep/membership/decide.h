@@ -7,8 +7,13 @@
 //   Starting.  Workers say hello; their fingerprints must be equal.
 //   Preparing. View 1.1 of all of them; each links to the others and says so with its state.
 //   Training.  Until all leave having finished, at the same step with the same digest.
-//   A failure ends the job. Its cause is the worker that failed first, not those whose links broke
-//   because of it; so signs are gathered for a moment before the cause is named.
+//   A failure has a cause: the worker that failed first, not those whose links broke because of it;
+//   so signs are gathered for a moment before the cause is named. Then the restart policy
+//   (restart_policy.h) says whether the job ends or starts again.
+//   Restarting. All processes leave or are killed, all start again with new incarnations on the
+//   agents that are still there, and train on from the state they restore. Gathering again when
+//   there are too few slots.
+//   Whatever matters afterwards is put on record (job/record.h), a restart before it is done.
 //   Programs that never say hello are only watched: all exit 0, or the first that does not decides.
 #pragma once
 
@@ -17,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "everstep/job/record.h"
 #include "everstep/membership/job_state.h"
 
 namespace everstep {
@@ -40,10 +46,14 @@ struct WorkerStreamLost {
 struct StopAsked {  // by whoever runs the coordinator
   std::string reason;
 };
-struct Tick {};  // at least every 100 ms
+struct Journaled {  // the first `durable` records of this run are on disk
+  int64_t durable = 0;
+};
+struct Superseded {};  // another coordinator holds a higher term
+struct Tick {};        // at least every 100 ms
 
-using Event =
-    std::variant<AgentSaid, AgentStreamLost, WorkerSaid, WorkerStreamLost, StopAsked, Tick>;
+using Event = std::variant<AgentSaid, AgentStreamLost, WorkerSaid, WorkerStreamLost, StopAsked,
+                           Journaled, Superseded, Tick>;
 
 // --- what to do about it ---
 
@@ -63,8 +73,11 @@ struct LogLine {
   bool warning = false;
   std::string text;
 };
+struct Record {
+  JobRecord record;
+};
 
-using CoordinatorAction = std::variant<TellWorkers, TellAgents, EndJob, LogLine>;
+using CoordinatorAction = std::variant<TellWorkers, TellAgents, EndJob, LogLine, Record>;
 
 struct Decision {
   std::vector<CoordinatorAction> actions;  // in this order

@@ -1,8 +1,8 @@
 // membership: Decide, from the decision to end to the last word.
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/membership/decider.h"
 #include "everstep/membership/exit_status.h"
@@ -10,20 +10,48 @@
 namespace everstep {
 
 void Decider::BeginEnding(int code, std::string reason, std::string tail) {
+  state_.restarting.reset();
   state_.ending = Ending{code, std::move(reason), std::move(tail), now_, false};
   EnterPhase(JobPhase::kEnding);
   if (code != kExitDone) Log(absl::StrCat("the job ends: ", state_.ending->reason), true);
+  TellToStop(Alive());
+  EndIfAllGone();
+}
+
+void Decider::EndAsTold(std::string reason, const WorkerEntry* worker) {
+  JobRecord record = RecordOf(record_kind::kStopped, worker);
+  record.cause = reason;
+  record.action = "end";
+  Write(std::move(record));
+  BeginEnding(kExitToldToLeave, std::move(reason));
+}
+
+void Decider::EndForStates(std::string reason) {
+  JobRecord record = RecordOf(record_kind::kStatesDiffer);
+  record.incident = state_.next_incident++;
+  record.cause = reason;
+  record.action = "end";
+  Write(std::move(record));
+  BeginEnding(kExitOurFault, std::move(reason));
+}
+
+std::vector<WorkerEntry*> Decider::Alive() {
   std::vector<WorkerEntry*> alive;
   for (WorkerEntry& worker : state_.workers) {
     if (!worker.exited) alive.push_back(&worker);
   }
-  TellToStop(std::move(alive));
-  EndIfAllGone();
+  return alive;
 }
 
 // Whoever can be spoken to is asked; for the others their agent sees to it.
 void Decider::TellToStop(std::vector<WorkerEntry*> workers) {
-  const Ending& ending = *state_.ending;
+  Stop stop;
+  if (IsEnding()) {
+    stop = {state_.ending->code, state_.options.grace, state_.ending->reason};
+  } else {
+    stop = {kExitNotNow, RestartGrace(),
+            absl::StrCat("the job restarts: ", state_.restarting->reason)};
+  }
   std::vector<Incarnation> asked;
   for (WorkerEntry* worker : workers) {
     if (worker->hello && !worker->away) {
@@ -31,42 +59,53 @@ void Decider::TellToStop(std::vector<WorkerEntry*> workers) {
     } else {
       // One that is silent though alive is stopped or stuck: it would not hear SIGTERM.
       const bool lost = worker->trouble && worker->trouble->lost;
-      const Duration grace = lost ? Duration(0) : state_.options.grace;
+      const Duration grace = lost ? Duration(0) : stop.grace;
       worker->killed = true;
       TellAgent(worker->agent, Kill{worker->incarnation, grace});
     }
     SetState(*worker, WorkerState::kStopping);
   }
-  Tell(std::move(asked), Stop{ending.code, state_.options.grace, ending.reason});
+  Tell(std::move(asked), std::move(stop));
 }
 
 void Decider::OnExitAtEnd(WorkerEntry& worker, const Exited& exited) {
   SetState(worker, WorkerState::kGone);
-  const ExitMeaning meaning = MeaningOf(exited.wait_status);
+  const ExitMeaning meaning = MeaningOf(exited.wait_status, exited.oom);
   if (state_.ending->code == kExitDone && meaning.code != 0 && !worker.killed) {
     state_.ending->code = meaning.code;
     state_.ending->reason =
         absl::StrCat(NameFor(worker), " ", meaning.text, " after training was done");
     state_.ending->tail = exited.tail;
+    JobRecord record = RecordOf(record_kind::kWorkerFailed, &worker);
+    record.incident = state_.next_incident++;
+    record.cause = state_.ending->reason;
+    record.exit_code = meaning.code;
+    if (meaning.signal != 0) record.signal = meaning.signal;
+    record.oom = exited.oom;
+    record.tail = LastLines(exited.tail);
+    record.log = exited.log;
+    record.action = "end";
+    Write(std::move(record));
   }
   EndIfAllGone();
 }
 
 void Decider::StopRequested(const std::string& reason) {
   if (!IsEnding()) {
-    return BeginEnding(kExitToldToLeave, reason.empty() ? "told to stop" : reason);
+    return EndAsTold(reason.empty() ? "told to stop" : reason);
   }
   // Asked again: it must not take the whole grace. A second signal counts only when it comes later
   // than what one key press sends.
-  if (now_ - state_.ending->since >= std::chrono::seconds(2)) KillRest();
+  if (now_ - state_.ending->since >= std::chrono::seconds(2)) {
+    state_.ending->told_to_kill = true;
+    KillRest();
+  }
 }
 
 void Decider::KillRest() {
-  state_.ending->told_to_kill = true;
-  for (WorkerEntry& worker : state_.workers) {
-    if (worker.exited) continue;
-    worker.killed = true;
-    TellAgent(worker.agent, Kill{worker.incarnation, Duration(0)});
+  for (WorkerEntry* worker : Alive()) {
+    worker->killed = true;
+    TellAgent(worker->agent, Kill{worker->incarnation, Duration(0)});
   }
 }
 
@@ -85,6 +124,7 @@ void Decider::WatchEnding() {
     Say(absl::StrCat(NamesOf(names), " did not exit within ", SecondsText(state_.options.grace),
                      " and will be killed"),
         true);
+    state_.ending->told_to_kill = true;
     return KillRest();
   }
   if (since < state_.options.grace + 2 * state_.options.lost_after) return;
@@ -115,8 +155,12 @@ void Decider::End() {
   SendProgress();
   const Ending& ending = *state_.ending;
   std::string reason = ending.reason;
-  const absl::string_view tail = absl::StripTrailingAsciiWhitespace(ending.tail);
-  if (!tail.empty()) absl::StrAppend(&reason, "; last lines:\n", tail);
+  JobRecord record = RecordOf(record_kind::kRunEnded);
+  record.cause = reason;
+  record.exit_code = ending.code;
+  Write(std::move(record));
+  const std::vector<std::string> tail = LastLines(ending.tail);
+  if (!tail.empty()) absl::StrAppend(&reason, "; last lines:\n", absl::StrJoin(tail, "\n"));
   TellAllAgents(JobEnded{ending.code, reason});
   decision_.actions.push_back(EndJob{ending.code, std::move(reason)});
 }

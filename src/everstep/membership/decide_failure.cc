@@ -27,7 +27,7 @@ bool LooksLikeConsequence(const WorkerEntry& worker) {
 }  // namespace
 
 void Decider::OnLinkLost(WorkerEntry& worker, const LinkLost& lost) {
-  if (IsEnding() || lost.view != state_.view.id) return;
+  if (IsStopping() || lost.view != state_.view.id) return;
   if (worker.complaint.empty()) {
     worker.complaint = lost.why.empty() ? "no reason given" : lost.why;
     worker.complained_at = now_;
@@ -44,13 +44,19 @@ void Decider::OnExited(const Exited& exited) {
   if (worker == nullptr || worker->exited) return;
   worker->exited = true;
   if (IsEnding()) return OnExitAtEnd(*worker, exited);
+  if (IsRestarting()) return OnExitAtRestart(*worker);
   OnExitBeforeEnd(*worker, exited);
-  if (!IsEnding()) Diagnose();
+  if (!IsStopping()) Diagnose();
 }
 
 // Its stream may be slower than its agent: what it said before it ended still tells why.
 void Decider::OnLastWords(WorkerEntry& worker, const WorkerMessage& message) {
-  if (IsEnding()) return;
+  if (const auto* committed = std::get_if<CheckpointCommitted>(&message)) {
+    return OnCheckpoint(*committed);
+  }
+  if (const auto* note = std::get_if<Note>(&message)) return OnNote(worker, *note);
+  if (IsStopping()) return;
+  if (const auto* closed = std::get_if<Closed>(&message)) worker.closed = *closed;
   if (const auto* lost = std::get_if<LinkLost>(&message)) return OnLinkLost(worker, *lost);
   const auto* leaving = std::get_if<Leaving>(&message);
   if (leaving == nullptr || leaving->reason != LeaveReason::kFailed || !worker.trouble) return;
@@ -61,30 +67,35 @@ void Decider::OnLastWords(WorkerEntry& worker, const WorkerMessage& message) {
 void Decider::ProveFailed(WorkerEntry& worker, const Leaving& leaving) {
   Prove(worker, leaving.exit_code == 0 ? static_cast<int>(kExitOurFault) : leaving.exit_code,
         absl::StrCat("failed: ", leaving.message));
+  worker.trouble->exit_code = worker.trouble->code;
 }
 
 void Decider::OnExitBeforeEnd(WorkerEntry& worker, const Exited& exited) {
-  const ExitMeaning meaning = MeaningOf(exited.wait_status);
-  const bool native = worker.hello.has_value();
+  const ExitMeaning meaning = MeaningOf(exited.wait_status, exited.oom);
+  const bool joined = worker.hello.has_value();
   SetState(worker, WorkerState::kGone);
-  if (meaning.code == 0 && !native && state_.first_greeted < 0) {
+  if (meaning.code == 0 && !state_.restarts.native) {
     if (AllAre(WorkerState::kGone) && !state_.trouble_since) BeginEnding(kExitDone, "");
     return;
   }
   if (meaning.code == 0) {
     Prove(worker, kExitOurFault,
-          native ? "exited with code 0 before the job was done"
+          joined ? "exited with code 0 before the job was done"
                  : "exited with code 0 before it joined the others");
   } else if (meaning.code == kSigTerm && !state_.agents[worker.agent].away &&
              (!state_.trouble_since ||
               (worker.trouble && worker.trouble->since == state_.trouble_since))) {
-    return BeginEnding(kExitToldToLeave,
-                       absl::StrCat(NameFor(worker), " was told to leave: it ", meaning.text));
+    return EndAsTold(absl::StrCat(NameFor(worker), " was told to leave: it ", meaning.text),
+                     &worker);
   } else {
     Prove(worker, meaning.code, meaning.text);
   }
-  worker.trouble->signaled = meaning.signaled;
-  worker.trouble->tail = exited.tail;
+  Trouble& trouble = *worker.trouble;
+  if (!trouble.exit_code) trouble.exit_code = meaning.code;
+  if (trouble.code == meaning.code) trouble.signal = meaning.signal;
+  trouble.oom = exited.oom;
+  trouble.tail = exited.tail;
+  trouble.log = exited.log;
 }
 
 Trouble& Decider::TroubleOf(WorkerEntry& worker) {
@@ -126,16 +137,16 @@ void Decider::GiveUpLost() {
     agent.lost = true;
     for (WorkerEntry& worker : state_.workers) {
       if (worker.agent != name || worker.exited) continue;
-      worker.exited = true;  // nobody is left to say more of it
+      worker.exited = worker.given_up = true;  // nobody is left to say more of it
       SetState(worker, WorkerState::kGone);
-      if (IsEnding() || (worker.trouble && worker.trouble->proven)) continue;
+      if (IsStopping() || (worker.trouble && worker.trouble->proven)) continue;
       Prove(worker, kExitNotNow,
             absl::StrCat("was lost with its host ", agent.self.host, ": agent ", name,
                          " has not been heard for ", SecondsText(now_ - agent.away_since)));
       worker.trouble->lost = true;
     }
   }
-  if (IsEnding()) return;
+  if (IsStopping()) return;
   for (WorkerEntry& worker : state_.workers) {
     if (!worker.trouble || worker.trouble->proven || worker.trouble->lost) continue;
     if (now_ - worker.away_since < state_.options.lost_after) continue;
@@ -177,8 +188,42 @@ void Decider::Diagnose() {
     return;
   }
   if (LooksLikeConsequence(*cause) && !cause->trouble->lost && patience) return;
-  const int code = cause->trouble->code;
-  BeginEnding(code, absl::StrCat(NameFor(*cause), " ", cause->trouble->what), cause->trouble->tail);
+  Fail(FaultOf(*cause), RecordOfTrouble(*cause), cause->trouble->tail);
+}
+
+Fault Decider::FaultOf(const WorkerEntry& cause) const {
+  const Trouble& trouble = *cause.trouble;
+  Fault fault;
+  fault.blame = trouble.lost || cause.killed ? Blame::kOutside
+                                             : BlameFor(trouble.code, trouble.signal, trouble.oom);
+  fault.code = trouble.code;
+  fault.who = NameFor(cause);
+  fault.what = trouble.what;
+  fault.task_index = cause.task.index;
+  fault.history = cause.hello ? cause.hello->history : state_.origin.history;
+  // Its own word if there is one; else its peers know best: they stand where it left them.
+  if (cause.leaving) {
+    fault.step = cause.leaving->step;
+  } else if (cause.hello) {
+    fault.step = StepReached();
+  }
+  if (const int rank = state_.view.RankOf(cause.incarnation); rank >= 0) {
+    fault.history = state_.origin.history;
+    fault.replica_begin = state_.view.members[rank].replica_begin;
+    fault.replica_end = state_.view.members[rank].replica_end;
+  }
+  return fault;
+}
+
+Step Decider::StepReached() const {
+  Step step = -1;
+  for (const WorkerEntry& worker : state_.workers) {
+    if (worker.hello) step = std::max(step, worker.hello->step);
+    if (worker.beat) step = std::max(step, worker.beat->step);
+    if (worker.closed) step = std::max(step, worker.closed->step);
+    if (worker.leaving) step = std::max(step, worker.leaving->step);
+  }
+  return step;
 }
 
 const WorkerEntry* Decider::Cause() const {
@@ -203,8 +248,14 @@ void Decider::NameBrokenLink() {
       complaints.push_back(absl::StrCat(NameFor(worker), " says: ", worker.complaint));
     }
   }
-  BeginEnding(kExitNotNow, absl::StrCat("links between workers broke though no worker died; ",
-                                        NamesOf(complaints)));
+  Fault fault;
+  fault.blame = Blame::kAgain;
+  fault.code = kExitNotNow;
+  fault.what =
+      absl::StrCat("links between workers broke though no worker died; ", NamesOf(complaints));
+  fault.history = state_.origin.history;
+  fault.step = StepReached();
+  Fail(std::move(fault), RecordOf(record_kind::kLinksBroken));
 }
 
 }  // namespace everstep

@@ -50,10 +50,13 @@ std::string Decider::WhyRefused(const Register& self) const {
 
 void Decider::OnRegister(const Register& self) {
   if (auto it = state_.agents.find(self.agent); it != state_.agents.end()) {
-    const bool was_lost = it->second.lost;
-    it->second.away = it->second.lost = false;
-    if (state_.phase == JobPhase::kGathering) it->second.self = self;
-    RepeatOrders(it->second, was_lost);
+    AgentEntry& agent = it->second;
+    const bool was_lost = agent.lost;
+    agent.away = agent.lost = false;
+    if (state_.phase == JobPhase::kGathering) agent.self = self;
+    for (Incarnation i : agent.abandoned) TellAgent(self.agent, Kill{i, Duration(0)});
+    RepeatOrders(agent, was_lost);
+    if (state_.phase == JobPhase::kGathering && was_lost) StartIfEnough();
     return;
   }
   if (std::string why = WhyRefused(self); !why.empty()) {
@@ -84,29 +87,33 @@ void Decider::RepeatOrders(const AgentEntry& agent, bool was_lost) {
     if (worker.killed) TellAgent(worker.agent, Kill{worker.incarnation, state_.options.grace});
     // Not on account of its agent's death, then.
     const bool told = worker.leaving && worker.leaving->reason == LeaveReason::kToldToLeave;
-    if (told && !IsEnding()) {
-      return BeginEnding(kExitToldToLeave, absl::StrCat(NameFor(worker), " was told to leave"));
+    if (told && !IsStopping()) {
+      return EndAsTold(absl::StrCat(NameFor(worker), " was told to leave"), &worker);
     }
   }
 }
 
-void Decider::StartIfEnough() {
+int Decider::Slots() const {
   int slots = 0;
-  for (const auto& [name, agent] : state_.agents) slots += agent.self.slots;
+  for (const auto& [name, agent] : state_.agents) slots += agent.lost ? 0 : agent.self.slots;
+  return slots;
+}
+
+void Decider::StartIfEnough() {
+  const int slots = Slots();
   if (slots >= state_.options.workers) return OrderWorkers();
   state_.last_notice = now_;
   Say(absl::StrCat("waiting for ", MoreSlots(state_.options.workers - slots)));
 }
 
 void Decider::WaitForAgents() {
-  int slots = 0;
   std::vector<std::string> have;
   for (const auto& [name, agent] : state_.agents) {
-    slots += agent.self.slots;
+    if (agent.lost) continue;
     have.push_back(absl::StrCat(name, " on ", agent.self.host, " with ", agent.self.slots));
   }
   const std::string list = have.empty() ? "no agent is here" : "here are " + NamesOf(have);
-  const int missing = state_.options.workers - slots;
+  const int missing = state_.options.workers - Slots();
   if (now_ - state_.started >= state_.options.agents_deadline) {
     BeginEnding(kExitNotNow,
                 absl::StrCat(missing, " of ", state_.options.workers, " slots are missing after ",
@@ -120,7 +127,9 @@ void Decider::WaitForAgents() {
 
 void Decider::OrderWorkers() {
   std::vector<const AgentEntry*> order;
-  for (const auto& [name, agent] : state_.agents) order.push_back(&agent);
+  for (const auto& [name, agent] : state_.agents) {
+    if (!agent.lost) order.push_back(&agent);
+  }
   std::sort(order.begin(), order.end(), [](const AgentEntry* a, const AgentEntry* b) {
     return std::tie(a->self.host, a->self.agent) < std::tie(b->self.host, b->self.agent);
   });
@@ -158,7 +167,8 @@ void Decider::OnHello(WorkerEntry& worker, const Hello& hello) {
   worker.silence_told = false;
   worker.hello = hello;
   Tell({worker.incarnation}, Welcome{state_.options.term});
-  if (IsEnding()) return TellToStop({&worker});
+  if (IsStopping()) return TellToStop({&worker});
+  state_.restarts.native = true;
   if (!(hello.task == worker.task)) {
     return Prove(worker, kExitOurFault, absl::StrCat("says that it is ", hello.task.ToString()));
   }
@@ -248,7 +258,7 @@ void Decider::PrepareView() {
   std::vector<const Hello*> hellos;
   for (const WorkerEntry* worker : order) hellos.push_back(&*worker->hello);
   const std::optional<StateOrigin> origin = ChooseOrigin(hellos);
-  if (!origin) return EndForDifferentStates();
+  if (!origin) return EndForRestoredStates();
   const std::vector<int> begins =
       AssignReplicas(state_.options.replicas, static_cast<int>(order.size()));
   View view;
@@ -269,18 +279,18 @@ void Decider::PrepareView() {
   Tell(std::move(all), Prepare{std::move(view), *origin});
 }
 
-void Decider::EndForDifferentStates() {
+void Decider::EndForRestoredStates() {
   std::map<std::string, std::vector<std::string>> by_state;
   for (const WorkerEntry& worker : state_.workers) {
     by_state[StateText(worker.hello->step, worker.hello->digest)].push_back(NameFor(worker));
   }
-  BeginEnding(kExitOurFault, absl::StrCat("the workers restored different states and none has a "
-                                          "majority: ",
-                                          OddOnes(by_state)));
+  EndForStates(absl::StrCat("the workers restored different states and none has a majority: ",
+                            OddOnes(by_state)));
 }
 
 void Decider::OnSynced(WorkerEntry& worker, const Synced& synced) {
-  if (IsEnding() || synced.view != state_.view.id || worker.state != WorkerState::kLinking) return;
+  if (IsStopping() || synced.view != state_.view.id || worker.state != WorkerState::kLinking)
+    return;
   worker.synced = synced;
   SetState(worker, WorkerState::kSynced);
   if (!AllAre(WorkerState::kSynced)) return;
@@ -290,9 +300,18 @@ void Decider::OnSynced(WorkerEntry& worker, const Synced& synced) {
     by_state[StateText(w.synced->step, w.synced->digest)].push_back(NameFor(w));
   }
   if (by_state.size() > 1) {
-    return BeginEnding(kExitOurFault,
-                       absl::StrCat("the workers do not hold the same state: ", OddOnes(by_state)));
+    return EndForStates(
+        absl::StrCat("the workers do not hold the same state: ", OddOnes(by_state)));
   }
+  const std::string wanted = StateText(state_.origin.step, state_.origin.digest);
+  if (by_state.begin()->first != wanted) {
+    return EndForStates(absl::StrCat("the workers hold another state than the view begins with: ",
+                                     by_state.begin()->first, ", not ", wanted));
+  }
+  CommitView();
+}
+
+void Decider::CommitView() {
   std::vector<Incarnation> all;
   for (WorkerEntry& w : state_.workers) {
     SetState(w, WorkerState::kTraining);
@@ -300,30 +319,44 @@ void Decider::OnSynced(WorkerEntry& worker, const Synced& synced) {
     all.push_back(w.incarnation);
   }
   EnterPhase(JobPhase::kTraining);
+  BookTraining(state_.restarts, state_.origin.history, state_.origin.step);
   Tell(std::move(all), Commit{state_.view.id});
   Log(absl::StrCat("view ", state_.view.id.ToString(), " of ", state_.workers.size(),
-                   " workers begins at step ", worker.synced->step));
+                   " workers begins at step ", state_.origin.step));
+  JobRecord record = RecordOf(record_kind::kTraining);
+  record.step = state_.origin.step;
+  Write(std::move(record));
+  SayTrainingAgain();
 }
 
 void Decider::WaitForWorkers() {
-  const bool greeting = state_.phase == JobPhase::kStarting && state_.first_greeted >= 0 &&
-                        !state_.trouble_since &&
-                        now_ - state_.first_hello >= state_.options.hello_deadline;
+  // In a job that has been restarted all are known to say hello some time.
+  const bool greets = state_.first_greeted >= 0 || state_.restarts.native;
+  const TimePoint since = state_.first_greeted >= 0 ? state_.first_hello : state_.started;
+  const bool greeting = state_.phase == JobPhase::kStarting && greets && !state_.trouble_since &&
+                        now_ - since >= state_.options.hello_deadline;
   const bool linking = state_.phase == JobPhase::kPreparing && !state_.trouble_since &&
                        now_ - state_.started >= state_.options.sync_deadline;
   if (!greeting && !linking) return;
   std::vector<std::string> late;
+  const WorkerEntry* first = nullptr;
   for (const WorkerEntry& worker : state_.workers) {
-    if (worker.state == WorkerState::kOrdered || worker.state == WorkerState::kLinking) {
-      late.push_back(NameFor(worker));
-    }
+    if (worker.state != WorkerState::kOrdered && worker.state != WorkerState::kLinking) continue;
+    if (first == nullptr) first = &worker;
+    late.push_back(NameFor(worker));
   }
   const Duration waited = greeting ? state_.options.hello_deadline : state_.options.sync_deadline;
-  BeginEnding(
-      kExitNotNow,
-      absl::StrCat(NamesOf(late),
-                   greeting ? " did not say hello within " : " did not link to the others within ",
-                   SecondsText(waited), "; see the logs of those workers for what they wait for"));
+  Fault fault;
+  fault.blame = Blame::kAgain;
+  fault.code = kExitNotNow;
+  fault.who = NamesOf(late);
+  fault.what =
+      absl::StrCat(greeting ? "did not say hello within " : "did not link to the others within ",
+                   SecondsText(waited), "; see the logs of those workers for what they wait for");
+  fault.history = state_.origin.history;
+  fault.step = StepReached();
+  Fail(std::move(fault),
+       RecordOf(greeting ? record_kind::kWorkerLost : record_kind::kLinksBroken, first));
 }
 
 }  // namespace everstep

@@ -279,6 +279,7 @@ TEST(Preparing, RestoredStatesWithoutAMajorityEndTheJobWith70) {
 
 TEST(Preparing, TheViewIsCommittedWhenAllHoldTheSameState) {
   TestJob job(3);
+  job.held = {0, 40, 7, -1};
   job.Gather();
   for (int i = 0; i < 3; ++i) job.SaysHello(i);
   job.Syncs(0, 40, 7);
@@ -315,6 +316,20 @@ TEST(Preparing, AnotherStateEndsTheJobWith70NamingTheOddOne) {
   EXPECT_THAT(job.end->reason,
               HasSubstr("worker:1 on a at step 40 with digest 0000000000000008; the other 2"));
   EXPECT_THAT(job.end->reason, Not(HasSubstr("worker:2")));
+}
+
+TEST(Preparing, EqualStatesThatAreNotTheOneAgreedOnEndTheJobWith70) {
+  TestJob job(2);
+  job.Gather();
+  for (int i = 0; i < 2; ++i) job.SaysHello(i);  // step 0, digest 9
+  for (int i = 0; i < 2; ++i) job.Syncs(i, 40, 7);
+  EXPECT_THAT(job.Got<Commit>(0), IsEmpty());
+  job.AllExit();
+  ASSERT_TRUE(job.end);
+  EXPECT_EQ(job.end->code, kExitOurFault);
+  EXPECT_EQ(job.end->reason,
+            "the workers hold another state than the view begins with: step 40 with digest "
+            "0000000000000007, not step 0 with digest 0000000000000009");
 }
 
 TEST(Preparing, WithoutAMajorityBothSidesAreNamed) {

@@ -25,6 +25,7 @@ class TestJob {
     options.workers = workers;
     options.replicas = replicas == 0 ? workers : replicas;
     options.settings = {{"EVERSTEP_SEED", "7"}};
+    options.max_restarts = 0;  // the first failure is the end, unless a test is about restarts
   }
 
   void Feed(const Event& event) {
@@ -32,7 +33,12 @@ class TestJob {
     made_ = true;
     Decision decision = Decide(now, state, event);
     reason = decision.reason;
+    const size_t before = records.size();
     for (const CoordinatorAction& action : decision.actions) Keep(action);
+    // As a journal whose disk is fast.
+    if (!journal_stuck && records.size() > before) {
+      Feed(Journaled{static_cast<int64_t>(records.size())});
+    }
   }
   // Lets `d` pass with a tick every 50 ms, as the coordinator does.
   void Pass(Duration d) {
@@ -47,9 +53,10 @@ class TestJob {
     for (int i = 0; i < slots; ++i) self.ports.push_back(5000 + i);
     Feed(AgentSaid{name, self});
   }
-  void Exits(int index, int wait_status, const std::string& tail = "") {
+  void Exits(int index, int wait_status, const std::string& tail = "", bool oom = false) {
     const WorkerEntry& worker = state.workers[index];
-    Feed(AgentSaid{worker.agent, Exited{worker.task, worker.incarnation, wait_status, tail}});
+    Feed(AgentSaid{worker.agent,
+                   Exited{worker.task, worker.incarnation, wait_status, tail, oom, "/log"}});
   }
   Hello HelloOf(int index) const {
     const WorkerEntry& worker = state.workers[index];
@@ -59,6 +66,9 @@ class TestJob {
     hello.host = state.agents.at(worker.agent).self.host;
     hello.data_address = absl::StrCat("10.0.0.1:", 29710 + index);
     hello.fingerprint = {{"model", "m1"}, {"version", "1.0"}};
+    hello.history = held.history;
+    hello.step = held.step;
+    hello.digest = held.digest;
     return hello;
   }
   void Says(int index, WorkerMessage message) {
@@ -66,8 +76,15 @@ class TestJob {
   }
   void SaysHello(int index) { Says(index, HelloOf(index)); }
   void StreamBreaks(int index) { Feed(WorkerStreamLost{state.workers[index].incarnation}); }
-  void Syncs(int index, Step step = 0, uint64_t digest = 9) {
+  void Syncs(int index) { Syncs(index, held.step, held.digest); }
+  void Syncs(int index, Step step, uint64_t digest) {
     Says(index, Synced{state.view.id, step, digest});
+  }
+  void Beats(int index, Step step) {
+    Beat beat;
+    beat.view = state.view.id;
+    beat.step = step;
+    Says(index, beat);
   }
   void Complains(int index, int peer) {
     Says(index, LinkLost{state.view.id, peer, absl::StrCat("lost rank ", peer)});
@@ -87,6 +104,10 @@ class TestJob {
   }
   void Train() {
     Gather();
+    Join();
+  }
+  // All say hello and link.
+  void Join() {
     for (int i = 0; i < options.workers; ++i) SaysHello(i);
     for (int i = 0; i < options.workers; ++i) Syncs(i);
   }
@@ -115,6 +136,14 @@ class TestJob {
     }
     return result;
   }
+  // The records of one kind.
+  std::vector<JobRecord> Recorded(const std::string& kind) const {
+    std::vector<JobRecord> result;
+    for (const JobRecord& record : records) {
+      if (record.kind == kind) result.push_back(record);
+    }
+    return result;
+  }
   void ForgetOrders() {
     to_workers.clear();
     to_agents.clear();
@@ -126,6 +155,9 @@ class TestJob {
   std::string reason;
   std::map<Incarnation, std::vector<WorkerOrder>> to_workers;
   std::map<std::string, std::vector<AgentOrder>> to_agents;
+  std::vector<JobRecord> records;
+  bool journal_stuck = false;
+  StateOrigin held{0, 0, 9, -1};  // what workers say they hold; the donor does not matter
   std::optional<EndJob> end;
   int ends = 0;
 
@@ -135,6 +167,8 @@ class TestJob {
       for (Incarnation i : tell->to) to_workers[i].push_back(tell->order);
     } else if (const auto* tell = std::get_if<TellAgents>(&action)) {
       for (const std::string& name : tell->to) to_agents[name].push_back(tell->order);
+    } else if (const auto* record = std::get_if<Record>(&action)) {
+      records.push_back(record->record);
     } else if (const auto* e = std::get_if<EndJob>(&action)) {
       end = *e;
       ++ends;

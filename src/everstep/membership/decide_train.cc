@@ -1,4 +1,5 @@
 // membership: Decide, while a view runs.
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -47,6 +48,7 @@ void Decider::OnBeat(WorkerEntry& worker, const Beat& beat) {
   worker.beat = beat;
   if (!changed || state_.view.members.empty() || beat.view != state_.view.id) return;
   if (state_.view.members[state_.view.committer].incarnation != worker.incarnation) return;
+  WriteRecovered(beat.step);
   state_.progress_due = true;
   SendProgress();
 }
@@ -66,7 +68,7 @@ void Decider::SendProgress() {
 }
 
 void Decider::OnLeaving(WorkerEntry& worker, const Leaving& leaving) {
-  if (IsEnding()) return TellToStop({&worker});  // it may not have heard the first time
+  if (IsStopping()) return TellToStop({&worker});  // it may not have heard the first time
   worker.leaving = leaving;
   worker.left_at = now_;
   const WorkerState before = worker.state;
@@ -82,7 +84,7 @@ void Decider::OnLeaving(WorkerEntry& worker, const Leaving& leaving) {
         SetState(worker, before);
         break;
       }
-      BeginEnding(kExitToldToLeave, absl::StrCat(NameFor(worker), " was told to leave"));
+      EndAsTold(absl::StrCat(NameFor(worker), " was told to leave"), &worker);
       break;
     }
     case LeaveReason::kFinished:
@@ -99,10 +101,12 @@ void Decider::FinishIfAllLeft() {
                              worker.leaving->digest)]
         .push_back(NameFor(worker));
   }
-  if (by_state.size() == 1) return BeginEnding(kExitDone, "");
-  BeginEnding(kExitOurFault,
-              absl::StrCat("the workers finished in different states: ", OddOnes(by_state),
-                           "; the last checkpoint cannot be trusted"));
+  if (by_state.size() > 1) {
+    return EndForStates(absl::StrCat("the workers finished in different states: ",
+                                     OddOnes(by_state), "; the last checkpoint cannot be trusted"));
+  }
+  WriteRecovered(std::numeric_limits<Step>::max());  // nothing is left to be done again
+  BeginEnding(kExitDone, "");
 }
 
 // A step needs all members; one that has finished will not come to it. A vote that was under way

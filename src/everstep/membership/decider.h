@@ -19,6 +19,8 @@ class Decider {
   void On(const WorkerSaid& said);
   void On(const WorkerStreamLost& lost);
   void On(const StopAsked& asked);
+  void On(const Journaled& journaled);
+  void On(const Superseded&);
   void On(const Tick&);
   Decision Finish();
 
@@ -27,6 +29,7 @@ class Decider {
   void OnRegister(const Register& self);
   void RepeatOrders(const AgentEntry& agent, bool was_lost);
   std::string WhyRefused(const Register& self) const;
+  int Slots() const;  // of the agents that are there
   void StartIfEnough();
   void OrderWorkers();
   Spawn SpawnOf(const WorkerEntry& worker) const;
@@ -37,7 +40,8 @@ class Decider {
   bool CheckSettings(const WorkerEntry& worker);
   bool CheckFingerprint(const WorkerEntry& worker);
   void PrepareView();
-  void EndForDifferentStates();
+  void EndForRestoredStates();
+  void CommitView();
   void OnSynced(WorkerEntry& worker, const Synced& synced);
   void WaitForWorkers();
 
@@ -63,10 +67,35 @@ class Decider {
   void Diagnose();
   const WorkerEntry* Cause() const;
   void NameBrokenLink();
+  Fault FaultOf(const WorkerEntry& cause) const;
+  Step StepReached() const;  // by the members, as far as they have said; -1: nobody has
+
+  // decide_restart.cc: from the cause of a failure to the orders to start again.
+  void Fail(Fault fault, JobRecord record, const std::string& tail = "");
+  void BeginRestart(const Fault& fault, Duration back_off);
+  Duration RestartGrace() const;
+  void OnExitAtRestart(WorkerEntry& worker);
+  void WatchRestart();
+  void GiveUpRest();
+  void StartAgainIfReady();
+  void StartAgain();
+  void SayTrainingAgain();
+
+  // decide_record.cc: what is put on record, and when.
+  void Write(JobRecord record);
+  JobRecord RecordOf(const char* kind, const WorkerEntry* worker = nullptr) const;
+  JobRecord RecordOfTrouble(const WorkerEntry& worker) const;
+  void WriteRecovered(Step step);
+  void OnCheckpoint(const CheckpointCommitted& committed);
+  void OnNote(const WorkerEntry& worker, const Note& note);
+  bool WasNoted(const WorkerEntry& worker, const Note& note);
 
   // decide_end.cc: from the decision to end to the last word.
   void BeginEnding(int code, std::string reason, std::string tail = "");
+  void EndAsTold(std::string reason, const WorkerEntry* worker = nullptr);
+  void EndForStates(std::string reason);
   void TellToStop(std::vector<WorkerEntry*> workers);
+  std::vector<WorkerEntry*> Alive();  // those whose process has not ended
   void OnExitAtEnd(WorkerEntry& worker, const Exited& exited);
   void KillRest();
   void FreeTheWaiting();
@@ -84,6 +113,8 @@ class Decider {
   }
   void EnterPhase(JobPhase phase);
   bool IsEnding() const { return state_.ending.has_value(); }
+  bool IsRestarting() const { return state_.restarting.has_value(); }
+  bool IsStopping() const { return IsEnding() || IsRestarting(); }  // exits are no failures then
   std::string NameFor(
       const WorkerEntry& worker) const;  // "worker:2", with its host if there are several
   std::vector<std::string> ReachableAgents() const;
@@ -99,9 +130,10 @@ class Decider {
   Decision decision_;
 };
 
-std::string MoreSlots(int missing);                        // "1 more slot", "2 more slots"
-std::string SecondsText(Duration d);                       // "2.0 s"
-std::string NamesOf(const std::vector<std::string>& all);  // "a, b and 3 more"
+std::string MoreSlots(int missing);                           // "1 more slot", "2 more slots"
+std::string SecondsText(Duration d);                          // "2.0 s"
+std::vector<std::string> LastLines(const std::string& tail);  // at most 20
+std::string NamesOf(const std::vector<std::string>& all);     // "a, b and 3 more"
 
 // Workers by the state they are in, at least two groups: names those that differ from the most.
 std::string OddOnes(const std::map<std::string, std::vector<std::string>>& by_state);

@@ -6,12 +6,12 @@
 namespace everstep {
 
 struct ExitMeaning {
-  int code = 0;           // its own, or 128 + the signal's number
-  bool signaled = false;  // a signal ended it
-  std::string text;       // "exited with code 3", "was killed by signal 9 (SIGKILL)"
+  int code = 0;      // its own, or 128 + the signal's number
+  int signal = 0;    // that ended it; 0: none
+  std::string text;  // "exited with code 3", "was killed by signal 9 (SIGKILL)"
 };
 
-// `wait_status` as wait(2) gives it.
-ExitMeaning MeaningOf(int wait_status);
+// `wait_status` as wait(2) gives it; `oom`: the kernel killed it for lack of memory.
+ExitMeaning MeaningOf(int wait_status, bool oom = false);
 
 }  // namespace everstep

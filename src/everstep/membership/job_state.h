@@ -2,13 +2,17 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "everstep/membership/messages.h"
+#include "everstep/membership/restart_policy.h"
 
 namespace everstep {
 
@@ -18,6 +22,8 @@ struct JobOptions {
   std::map<std::string, std::string> settings;  // EVERSTEP_* for every worker's environment
   std::string version;                          // agents of another are refused; empty: any
   int64_t term = 1;
+  int max_restarts = 10;  // without a new checkpoint in between; 0: the first failure is the end
+  int64_t first_incident = 1;  // number of the first incident of this run, within the job
 
   Duration agents_deadline = std::chrono::seconds(60);  // for N slots to be registered
   // For the other workers to say hello once one has; programs may load data first. A program that
@@ -29,16 +35,21 @@ struct JobOptions {
   // Between the first sign of a failure and naming its cause, for the other signs to come in.
   Duration settle = std::chrono::milliseconds(250);
   Duration grace = std::chrono::seconds(25);  // between being told to stop and being killed
+  // The same before a restart, unless `grace` is shorter: what they could still save is not needed.
+  Duration restart_grace = std::chrono::seconds(5);
+  // A restart does not wait longer than this for its record to be on disk.
+  Duration record_patience = std::chrono::seconds(30);
   Duration notice_interval = std::chrono::seconds(5);
   Duration progress_interval = std::chrono::milliseconds(200);
 };
 
 enum class JobPhase {
-  kGathering,  // agents register
-  kStarting,   // workers are ordered; not all have said hello
-  kPreparing,  // a view is prepared, not yet committed
-  kTraining,   // a view is committed
-  kEnding,     // the end is decided; processes still live
+  kGathering,   // agents register
+  kStarting,    // workers are ordered; not all have said hello
+  kPreparing,   // a view is prepared, not yet committed
+  kTraining,    // a view is committed
+  kRestarting,  // all processes are on their way out, to be started again
+  kEnding,      // the end is decided; processes still live
   kEnded,
 };
 
@@ -59,13 +70,16 @@ const char* NameOf(WorkerState state);  // "training"
 
 // What is known of a worker's failure.
 struct Trouble {
-  TimePoint since;      // the first sign
-  bool proven = false;  // the process has ended, or said itself that it failed
-  bool lost = false;    // given up after lost_after without a word
-  bool signaled = false;
-  int code = 0;      // what the job's exit code becomes if this is the cause
-  std::string what;  // "was killed by signal 9 (SIGKILL)"
+  TimePoint since;               // the first sign
+  bool proven = false;           // the process has ended, or said itself that it failed
+  bool lost = false;             // given up after lost_after without a word
+  int code = 0;                  // what the job's exit code becomes if this is the cause
+  std::string what;              // "was killed by signal 9 (SIGKILL)"
+  std::optional<int> exit_code;  // its own, when it is known
+  int signal = 0;                // that ended it; 0: none
+  bool oom = false;
   std::string tail;  // its last lines
+  std::string log;   // path of its log
 };
 
 struct WorkerEntry {
@@ -81,14 +95,16 @@ struct WorkerEntry {
   bool silence_told = false;
   std::optional<Beat> beat;
   std::optional<Synced> synced;
+  std::optional<Closed> closed;
   std::optional<Leaving> leaving;
   TimePoint left_at;      // when leaving
   std::string complaint;  // why its links to peers broke, as it says; empty: no complaint
   TimePoint complained_at;
   bool accused = false;  // a peer says that its link to this worker broke
   std::optional<Trouble> trouble;
-  bool killed = false;  // its agent was told to kill it
-  bool exited = false;  // its agent has reported the end of its process
+  bool killed = false;    // its agent was told to kill it
+  bool exited = false;    // its agent has reported the end of its process, or it is given up
+  bool given_up = false;  // without its agent's word: it may live
 };
 
 struct AgentEntry {
@@ -96,6 +112,25 @@ struct AgentEntry {
   bool away = false;
   TimePoint away_since;
   bool lost = false;
+  std::set<Incarnation> abandoned;  // given up in former restarts; to be killed if it comes back
+};
+
+// A restart that is under way.
+struct Restarting {
+  std::string reason;  // "worker:1 was killed by signal 9 (SIGKILL)"
+  TimePoint since;
+  Duration back_off{};
+  int64_t record = 0;  // the number of its record, which must be on disk first
+  bool told_to_kill = false;
+};
+
+// A failure whose damage is not undone yet.
+struct OpenIncident {
+  int64_t number = 0;
+  TimePoint since;         // its first sign
+  Step step = -1;          // reached then
+  Step restored_step = 0;  // where training goes on
+  bool restored = false;
 };
 
 // How the job ends, once that is decided.
@@ -106,6 +141,13 @@ struct Ending {
   TimePoint since;
   bool freed = false;  // half the grace is over; no step is waited for any more
   bool told_to_kill = false;
+};
+
+// When the same was last put on record.
+struct NoteHeard {
+  TimePoint at;
+  Incarnation from = 0;
+  Step step = 0;
 };
 
 struct JobState {
@@ -128,7 +170,17 @@ struct JobState {
   TimePoint first_hello;
 
   std::optional<TimePoint> trouble_since;  // the first sign of a failure that is not explained yet
+  std::optional<Restarting> restarting;
+  RestartBook restarts;
+  std::vector<OpenIncident> open_incidents;
   std::optional<Ending> ending;
+
+  int64_t next_incident = 1;
+  int64_t records = 0;                                             // put on record so far
+  int64_t records_durable = 0;                                     // of them on disk
+  std::map<std::pair<std::string, std::string>, NoteHeard> notes;  // by kind and text
+  std::optional<CheckpointCommitted> checkpoint;                   // the newest of this run
+  TimePoint checkpoint_at;
 
   TimePoint last_event;
   TimePoint last_notice;

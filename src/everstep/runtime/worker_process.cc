@@ -171,9 +171,9 @@ absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
   learner_ = std::move(learner);
   EV_ASSIGN_OR_RETURN(endpoint_, Endpoint::Make(secret_, OptionsOfEndpoint()));
   EV_ASSIGN_OR_RETURN(control_, ConnectControl());
-  store_ = std::make_unique<DirectoryStore>(
+  store_ = std::make_shared<DirectoryStore>(
       RealFileSystem(), DirectoryStoreOptions{CheckpointsPath(spec_.directory), 0, 0, ""});
-  EngineParts parts{learner_.get(), endpoint_.get(), control_.get(), store_.get(),
+  EngineParts parts{learner_.get(), endpoint_.get(), control_.get(), store_,
                     &RealClock(),   &phases_,        &probe_};
   EngineOptions options;
   options.hello.task = settings_.task;

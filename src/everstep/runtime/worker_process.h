@@ -62,7 +62,7 @@ class WorkerProcess : public Worker {
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<ControlLink> control_;
-  std::unique_ptr<DirectoryStore> store_;
+  std::shared_ptr<DirectoryStore> store_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Console> console_;  // alone only
 };

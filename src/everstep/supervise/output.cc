@@ -17,6 +17,8 @@ constexpr size_t kTailLineBytes = 1000;
 // What one that has ended may still have in its pipes, which hold less; a stray process that goes
 // on writing must not hold up the news of its end.
 constexpr size_t kLastBytes = 4 << 20;
+// For the log of one that has ended; the news of its end must not wait for a disk.
+constexpr Duration kLogPatience = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -53,12 +55,10 @@ void LineSplitter::Finish(const std::function<void(std::string_view)>& line) {
 
 struct OutputPump::Child {
   Task task;
-  std::string log_path;
+  std::unique_ptr<Log> log;  // null: none
   // The pump's thread:
   UniqueFd pipes[2];  // out, err
   LineSplitter lines[2];
-  std::unique_ptr<WritableFile> log;
-  bool log_failed = false;
   // Under the pump's mutex:
   bool finish = false;
   bool closed = false;
@@ -66,7 +66,7 @@ struct OutputPump::Child {
 };
 
 OutputPump::OutputPump(FileSystem& fs, LineSink sink)
-    : fs_(fs), sink_(std::move(sink)), buffer_(kBuffer) {
+    : sink_(std::move(sink)), logs_(fs), buffer_(kBuffer) {
   absl::StatusOr<UniqueFd> wake = MakeEventFd();
   if (wake.ok()) wake_ = *std::move(wake);
   thread_ = std::thread([this] { Run(); });
@@ -85,7 +85,7 @@ void OutputPump::Add(const Task& task, Incarnation incarnation, UniqueFd out, Un
                      std::string log) {
   auto child = std::make_shared<Child>();
   child->task = task;
-  child->log_path = std::move(log);
+  if (!log.empty()) child->log = logs_.Open(std::move(log));
   SetNonBlocking(out.get());
   SetNonBlocking(err.get());
   child->pipes[0] = std::move(out);
@@ -114,8 +114,11 @@ std::string OutputPump::Finish(Incarnation incarnation, Duration patience) {
 }
 
 bool OutputPump::Flush(Duration patience) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  return done_.wait_for(lock, patience, [&] { return open_ == 0; });
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!done_.wait_for(lock, patience, [&] { return open_ == 0; })) return false;
+  }
+  return logs_.Flush(patience);
 }
 
 void OutputPump::TakeOrders() {
@@ -166,30 +169,20 @@ bool OutputPump::ReadFrom(Child& child, int which, size_t most) {
   if (n == 0) pipe.Reset();
   if (n <= 0) return false;
   const std::string_view bytes(buffer_.data(), n);
-  if (child.log == nullptr && !child.log_failed && !child.log_path.empty()) {
-    const std::string directory = child.log_path.substr(0, child.log_path.rfind('/'));
-    absl::Status status = fs_.CreateDirectories(directory);
-    if (status.ok()) {
-      auto log = fs_.OpenForWriting(child.log_path, FileSystem::Create::kAppend);
-      status = log.status();
-      if (log.ok()) child.log = *std::move(log);
-    }
-    if (!status.ok()) {
-      child.log_failed = true;
-      Show(child, OutputStream::kErr, absl::StrCat("[no log: ", status.message(), "]"));
-    }
-  }
   if (child.log != nullptr) {
-    const absl::Status status = child.log->Append(bytes);
-    if (!status.ok()) {
-      child.log.reset();
-      child.log_failed = true;
-      Show(child, OutputStream::kErr, absl::StrCat("[log ends here: ", status.message(), "]"));
-    }
+    child.log->Append(bytes);
+    TellOfLog(child);
   }
   const OutputStream stream = which == 0 ? OutputStream::kOut : OutputStream::kErr;
   child.lines[which].Feed(bytes, [&](std::string_view line) { Show(child, stream, line); });
   return true;
+}
+
+void OutputPump::TellOfLog(Child& child) {
+  const std::string error = child.log->TakeError();
+  if (!error.empty()) {
+    Show(child, OutputStream::kErr, absl::StrCat("[not in its log: ", error, "]"));
+  }
 }
 
 void OutputPump::Show(Child& child, OutputStream stream, std::string_view line) {
@@ -216,8 +209,11 @@ void OutputPump::Close(Child& child) {
     });
     child.pipes[which].Reset();
   }
-  if (child.log != nullptr) (void)child.log->Close();
-  child.log.reset();
+  if (child.log != nullptr) {
+    child.log->Close();
+    (void)logs_.Flush(kLogPatience);
+    TellOfLog(child);
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   child.closed = true;
   --open_;

@@ -18,6 +18,7 @@
 #include "everstep/base/view.h"
 #include "everstep/env/fd.h"
 #include "everstep/env/file.h"
+#include "everstep/supervise/log_writer.h"
 
 namespace everstep {
 
@@ -48,7 +49,8 @@ class OutputPump {
   explicit OutputPump(FileSystem& fs, LineSink sink);
   ~OutputPump();  // what is still in the pipes is not read
 
-  // `log` is made, with its directory; when it cannot be written, that is said as a line.
+  // `log` is made, with its directory; when it cannot be written, that is said as a line. A disk
+  // that hangs holds up nothing but the log.
   void Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err, std::string log);
 
   // The process has ended: reads what is left in its pipes (others may hold their other ends, so
@@ -66,10 +68,11 @@ class OutputPump {
   void TakeOrders();
   bool ReadFrom(Child& child, int which, size_t most);  // false: nothing more now
   void Show(Child& child, OutputStream stream, std::string_view line);
+  void TellOfLog(Child& child);
   void Close(Child& child);
 
-  FileSystem& fs_;
   const LineSink sink_;
+  LogWriter logs_;
   UniqueFd wake_;
   std::map<Incarnation, std::shared_ptr<Child>> known_;  // the caller's thread
 

@@ -1,6 +1,5 @@
-// tests: preloaded into processes, makes the writing calls on files below $SLOW_DISK hang for as long
-// as the file $SLOW_DISK_NOW exists: a file server that does not answer.
-#define _GNU_SOURCE
+// tests: preloaded into processes, makes the writing calls on files below $SLOW_DISK hang for as
+// long as the file $SLOW_DISK_NOW exists: a file server that does not answer.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static void HangOnPath(const char* path) {
+namespace {
+
+void HangOnPath(const char* path) {
   const char* below = getenv("SLOW_DISK");
   const char* now = getenv("SLOW_DISK_NOW");
   if (below == NULL || now == NULL || strncmp(path, below, strlen(below)) != 0) return;
@@ -20,7 +21,7 @@ static void HangOnPath(const char* path) {
   while (access(now, F_OK) == 0) nanosleep(&pause, NULL);
 }
 
-static void HangOnFile(int fd) {
+void HangOnFile(int fd) {
   char link[64], path[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   const ssize_t n = readlink(link, path, sizeof path - 1);
@@ -29,7 +30,16 @@ static void HangOnFile(int fd) {
   HangOnPath(path);
 }
 
-#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+template <typename F>
+F* Real(F*, const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+#define REAL(name) Real(&name, #name)
+
+extern "C" {
 
 ssize_t write(int fd, const void* data, size_t size) {
   HangOnFile(fd);
@@ -62,8 +72,10 @@ int unlink(const char* path) {
 int open(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? (mode_t)va_arg(rest, int) : 0;
+  const mode_t mode = (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(rest, int)) : 0;
   va_end(rest);
   if ((flags & O_ACCMODE) != O_RDONLY) HangOnPath(path);
   return REAL(open)(path, flags, mode);
 }
+
+}  // extern "C"

@@ -1,0 +1,201 @@
+// job: rules of going on with a job.
+#include "everstep/job/resume.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "everstep/base/exit_code.h"
+#include "everstep/env/clock.h"
+#include "everstep/env/temp_directory.h"
+#include "everstep/io/publish.h"
+#include "everstep/job/directory.h"
+#include "everstep/job/status.h"
+
+namespace everstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ResumeTest : public ::testing::Test {
+ protected:
+  JobDirectory Make(const std::string& name, const std::string& restore_from = "") {
+    NewJob job;
+    const std::map<std::string, std::string> flags = {
+        {"workers", "2"}, {"replicas", "4"}, {"seed", "7"}, {"job-dir", temp_.File(name)}};
+    job.spec = *ResolveJob(flags, None);
+    job.spec.restore_from = restore_from;
+    job.program = {"train", "--epochs", "1"};
+    job.version = "0.1.0";
+    job.secret_hex = "first\n";
+    return *JobDirectory::Create(fs_, job);
+  }
+  absl::StatusOr<JobDirectory> Resume(const std::string& name,
+                                      std::map<std::string, std::string> flags = {},
+                                      std::vector<std::string> program = {},
+                                      std::string restore_from = "") {
+    return JobDirectory::Resume(fs_, {temp_.File(name), restore_from, flags, None, program});
+  }
+  void Put(const std::string& path, const std::string& text) {
+    ASSERT_TRUE(fs_.CreateDirectories(DirectoryOf(temp_.File(path))).ok());
+    ASSERT_TRUE(PublishFile(fs_, temp_.File(path), text).ok());
+  }
+  void End(const std::string& name, int code, std::vector<std::string> program) {
+    Put(name + "/outcome.json", ToOutcomeJson({code, "", 10, std::move(program), ""}));
+  }
+  static std::optional<std::string> None(const std::string&) { return std::nullopt; }
+
+  FileSystem& fs_ = RealFileSystem();
+  TempDirectory temp_;
+};
+
+TEST_F(ResumeTest, ChangesNothingUntilTheRunBegins) {
+  Make("j");
+  const std::string resolved = *ReadWholeFile(fs_, temp_.File("j/resolved.json"));
+  auto job = Resume("j", {{"workers", "3"}}, {"train", "--epochs", "2"});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec().workers, 3);
+  EXPECT_EQ(job->spec().seed, 7u);
+  EXPECT_EQ(*ReadWholeFile(fs_, temp_.File("j/secret")), "first\n");
+  EXPECT_FALSE(fs_.Exists(temp_.File("j/run.json")));
+
+  ASSERT_TRUE(job->BeginRun("0.2.0", "second\n").ok());
+  EXPECT_EQ(*ReadWholeFile(fs_, temp_.File("j/secret")), "second\n");
+  struct stat info;
+  ASSERT_EQ(stat(temp_.File("j/secret").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(*ReadWholeFile(fs_, temp_.File("j/resolved.json")), resolved) << "stays as it was made";
+}
+
+TEST_F(ResumeTest, TheNextRunIsAsTheLastOne) {
+  Make("j");
+  auto job = Resume("j", {{"workers", "3"}, {"lost-after", "9"}}, {"train", "--epochs", "2"});
+  ASSERT_TRUE(job.ok() && job->BeginRun("0.1.0", "x").ok());
+  const auto next = Resume("j");
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->spec().workers, 3);
+  EXPECT_EQ(next->spec().lost_after, std::chrono::seconds(9));
+  EXPECT_THAT(next->program(), ElementsAre("train", "--epochs", "2"));
+}
+
+TEST_F(ResumeTest, AJobThatWasMovedGoesOnWhereItIs) {
+  Make("j");
+  ASSERT_TRUE(fs_.Rename(temp_.File("j"), temp_.File("k")).ok());
+  EXPECT_EQ(Resume("k")->path(), temp_.File("k"));
+}
+
+TEST_F(ResumeTest, AJobThatIsDoneIsFinishedForTheSameProgramOnly) {
+  Make("j");
+  End("j", 0, {"train", "--epochs", "1"});
+  EXPECT_TRUE(Resume("j")->finished().has_value());
+  EXPECT_EQ(Resume("j")->finished()->step, 10);
+  EXPECT_TRUE(Resume("j", {}, {"train", "--epochs", "1"})->finished().has_value());
+  EXPECT_FALSE(Resume("j", {}, {"train", "--epochs", "2"})->finished().has_value());
+  EXPECT_FALSE(Resume("j", {}, {}, temp_.File("j/checkpoints/x"))->finished().has_value());
+  End("j", 137, {"train", "--epochs", "1"});
+  EXPECT_FALSE(Resume("j")->finished().has_value()) << "it failed";
+}
+
+TEST_F(ResumeTest, ARunThatBeginsTakesAwayTheOutcomeOfTheOneBefore) {
+  Make("j");
+  End("j", 0, {"train", "--epochs", "1"});
+  auto job = Resume("j", {}, {"train", "--epochs", "2"});
+  ASSERT_TRUE(job.ok() && job->BeginRun("0.1.0", "x").ok());
+  EXPECT_FALSE(Resume("j")->finished().has_value()) << "two epochs are not done";
+}
+
+TEST_F(ResumeTest, AnOlderJobWithoutATokenGetsOne) {
+  Make("j");
+  ASSERT_TRUE(fs_.Remove(temp_.File("j/token")).ok());
+  auto job = Resume("j");
+  ASSERT_TRUE(job.ok() && job->BeginRun("0.1.0", "x").ok());
+  EXPECT_TRUE(ReadJobToken(fs_, temp_.File("j")).ok());
+  const std::string token = *ReadJobToken(fs_, temp_.File("j"));
+  ASSERT_TRUE(job->BeginRun("0.1.0", "y").ok());
+  EXPECT_EQ(*ReadJobToken(fs_, temp_.File("j")), token) << "made once";
+}
+
+TEST_F(ResumeTest, AbandonLeavesAResumedJobAlone) {
+  Make("j");
+  auto job = Resume("j");
+  ASSERT_TRUE(job.ok() && job->BeginRun("0.1.0", "x").ok());
+  job->Abandon();
+  EXPECT_TRUE(Resume("j").ok());
+}
+
+TEST_F(ResumeTest, AJobBegunFromACheckpointStartsThereUntilItHasItsOwn) {
+  Make("j", "/other/checkpoints/step-5-h0-v1.1");
+  EXPECT_EQ(Resume("j")->spec().restore_from, "/other/checkpoints/step-5-h0-v1.1");
+  Put("j/checkpoints/step-6-h1-v1.1/state.index", "");
+  EXPECT_EQ(Resume("j")->spec().restore_from, "");
+  EXPECT_EQ(Resume("j", {}, {}, "/x")->spec().restore_from, "/x");
+}
+
+TEST_F(ResumeTest, AStrictCheckpointIsForOneRun) {
+  Make("j");
+  auto job = Resume("j", {}, {}, "/x");
+  ASSERT_TRUE(job.ok() && job->BeginRun("0.1.0", "x").ok());
+  EXPECT_EQ(Resume("j")->spec().restore_from, "");
+}
+
+TEST_F(ResumeTest, WithoutAJobItSaysHowToStartOne) {
+  const absl::Status status = Resume("none").status();
+  EXPECT_EQ(ExitCodeFor(status), kExitConfiguration);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("holds no job; start one there by everstep run --job-dir"));
+}
+
+TEST_F(ResumeTest, DamagedFilesAreBadDataAndNamed) {
+  Make("j");
+  Put("j/run.json", "{");
+  EXPECT_THAT(std::string(Resume("j").status().message()), HasSubstr("j/run.json"));
+  ASSERT_TRUE(fs_.Remove(temp_.File("j/run.json")).ok());
+  Put("j/outcome.json", "{}");
+  EXPECT_EQ(ExitCodeFor(Resume("j").status()), kExitBadData);
+  Put("j/resolved.json", "{}");
+  EXPECT_EQ(ExitCodeFor(Resume("j").status()), kExitBadData);
+}
+
+TEST_F(ResumeTest, ATextNamesAJobOrACheckpointInOne) {
+  Make("j");
+  const std::string name = "j/checkpoints/step-6-h1-v1.1";
+  Put(name + "/state.index", "");
+  auto point = FindResumePoint(fs_, temp_.File("j/"));
+  ASSERT_TRUE(point.ok()) << point.status();
+  EXPECT_EQ(point->job, temp_.File("j"));
+  EXPECT_EQ(point->restore_from, "");
+  for (const char* end : {"", "/", "/state", "/state.index"}) {
+    point = FindResumePoint(fs_, temp_.File(name) + end);
+    ASSERT_TRUE(point.ok()) << point.status();
+    EXPECT_EQ(point->job, temp_.File("j")) << end;
+    EXPECT_THAT(point->restore_from, ::testing::StartsWith(temp_.File(name))) << end;
+  }
+  Put("away/step-6/state.index", "");
+  point = FindResumePoint(fs_, temp_.File("away/step-6"));
+  ASSERT_TRUE(point.ok());
+  EXPECT_EQ(point->job, "");
+  const absl::Status none = FindResumePoint(fs_, temp_.File("away")).status();
+  EXPECT_EQ(ExitCodeFor(none), kExitConfiguration);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("start a job there by everstep run"));
+}
+
+TEST_F(ResumeTest, TheLatestJobIsTheOneThatWasHeardLast) {
+  EXPECT_EQ(LatestJob(fs_, temp_.path()).status().code(), absl::StatusCode::kNotFound);
+  Make("b");
+  SleepFor(std::chrono::milliseconds(5));
+  Make("a");
+  Put("z/unrelated", "");
+  EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("a"));
+  JobStatus status;
+  status.phase = "training";
+  status.time = "9999-01-01T00:00:00.000Z";
+  Put("b/status.json", ToStatusJson(status));
+  EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("b"));
+  EXPECT_EQ(ExitCodeFor(FindJob(fs_, temp_.File("z")).status()), kExitBadData);
+  EXPECT_EQ(*FindJob(fs_, temp_.File("b/")), temp_.File("b"));
+}
+
+}  // namespace
+}  // namespace everstep

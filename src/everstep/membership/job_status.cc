@@ -1,0 +1,77 @@
+// membership: a job's state as people and programs see it in status.json.
+#include "everstep/membership/job_status.h"
+
+#include <algorithm>
+
+namespace everstep {
+namespace {
+
+const char* NameOf(JobPhase phase) {
+  switch (phase) {
+    case JobPhase::kGathering:
+      return "gathering";
+    case JobPhase::kStarting:
+      return "starting";
+    case JobPhase::kPreparing:
+      return "preparing";
+    case JobPhase::kTraining:
+      return "training";
+    case JobPhase::kRestarting:
+      return "restarting";
+    case JobPhase::kEnding:
+      return "ending";
+    case JobPhase::kEnded:
+      break;
+  }
+  return "ended";
+}
+
+TaskStatus StatusOf(TimePoint now, const JobState& state, const WorkerEntry& worker) {
+  TaskStatus status;
+  status.task = worker.task.ToString();
+  if (auto agent = state.agents.find(worker.agent); agent != state.agents.end()) {
+    status.host = agent->second.self.host;
+  }
+  status.state = NameOf(worker.state);
+  if (worker.beat) {
+    status.phase = worker.beat->phase;
+    status.step = worker.beat->step;
+  } else if (worker.hello) {
+    status.step = worker.hello->step;
+  }
+  if (worker.hello) status.silent_seconds = std::max(0.0, ToSeconds(now - worker.last_beat));
+  return status;
+}
+
+}  // namespace
+
+JobStatus StatusOf(TimePoint now, const JobState& state) {
+  JobStatus status;
+  status.phase = NameOf(state.phase);
+  status.line = state.line;
+  status.term = state.options.term;
+  status.view = state.view.id;
+  status.history = state.origin.history;
+  status.step = state.origin.step;
+  status.workers_wanted = state.options.workers;
+  status.restarts = state.restarts.total;
+  status.restarts_left = RestartsLeft(state.restarts);
+  status.incidents = state.next_incident - 1;
+  if (state.checkpoint) {
+    status.checkpoint_step = state.checkpoint->step;
+    status.checkpoint_age_seconds = ToSeconds(now - state.checkpoint_at);
+  }
+  for (const WorkerEntry& worker : state.workers) {
+    status.tasks.push_back(StatusOf(now, state, worker));
+    status.step = std::max(status.step, status.tasks.back().step);
+    const bool committer = state.view.RankOf(worker.incarnation) == state.view.committer;
+    if (committer && worker.beat) status.scalars = worker.beat->scalars;
+  }
+  if (state.phase == JobPhase::kEnded) {
+    status.exit_code = state.ending->code;
+    status.reason = state.ending->reason;
+  }
+  return status;
+}
+
+}  // namespace everstep
