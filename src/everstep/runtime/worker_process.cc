@@ -41,6 +41,8 @@ WorkerProcess::WorkerProcess(JobSecret secret) : secret_(std::move(secret)), pha
 
 WorkerProcess::~WorkerProcess() { LeaveOnSignal(nullptr); }
 
+bool WorkerProcess::IsDone() const { return lone_ != nullptr && lone_->is_finished(); }
+
 const Clock& WorkerProcess::clock() const { return RealClock(); }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::FromEnvironment() {
@@ -91,6 +93,7 @@ absl::Status WorkerProcess::ReadJob() {
       return absl::FailedPreconditionError(
           absl::StrCat("EVERSTEP_INCARNATION is '", incarnation, "', not a number"));
     }
+    EV_RETURN_IF_ERROR(CheckJobDirectory());
   }
   settings_.num_replicas = spec_.replicas;
   settings_.seed = spec_.seed;
@@ -100,19 +103,31 @@ absl::Status WorkerProcess::ReadJob() {
 }
 
 absl::Status WorkerProcess::StartAlone() {
-  NewJob job;
-  job.spec = spec_;
-  job.program = {ProgramPath()};
-  job.version = kVersion;
-  job.secret_hex = secret_.ToHexForFile();
-  EV_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Create(RealFileSystem(), job));
-  directory.RemoveSecret();  // nobody else will ever need it
-  spec_ = directory.spec();
+  EV_ASSIGN_OR_RETURN(lone_, LoneJob::Begin(spec_, kVersion));
+  spec_ = lone_->spec();
+  spec_.workers = 1;
+  if (lone_->is_finished()) return absl::OkStatus();
   console_ = std::make_unique<Console>(1, 2, RealClock());
   std::fprintf(stderr, "everstep %s: one worker, %d replicas, seed %llu, job %s\n", kVersion,
                spec_.replicas, static_cast<unsigned long long>(spec_.seed),
                spec_.directory.c_str());
   return absl::OkStatus();
+}
+
+// Checkpoints are written by all workers into one directory.
+absl::Status WorkerProcess::CheckJobDirectory() const {
+  const std::string token = GetEnvironment("EVERSTEP_JOB_TOKEN").value_or("");
+  if (token.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> seen = ReadJobToken(RealFileSystem(), spec_.directory);
+  if (seen.ok() && *seen == token) return absl::OkStatus();
+  const std::string why =
+      seen.ok() ? "that directory is another job's" : std::string(seen.status().message());
+  return WithExitCode(
+      absl::FailedPreconditionError(absl::StrCat(
+          settings_.task.ToString(), " on host ", HostName(),
+          " does not see the job directory of the coordinator at ", spec_.directory, ": ", why,
+          "; all hosts must share it (say where it lies here by --job-dir of everstep agent)")),
+      kExitConfiguration);
 }
 
 absl::Status WorkerProcess::CheckBaseline() const {
@@ -125,7 +140,10 @@ absl::Status WorkerProcess::CheckBaseline() const {
 }
 
 absl::StatusOr<std::unique_ptr<ControlLink>> WorkerProcess::ConnectControl() {
-  if (!coordinator_) return MakeLoneLink(spec_.replicas);
+  if (!coordinator_) {
+    return MakeLoneLink(spec_.replicas, lone_->term(),
+                        [this](const WorkerMessage& message) { lone_->Hear(message); });
+  }
   WorkerLinkOptions options{.address = *coordinator_, .credentials = {secret_, spec_.insecure}};
   options.phases = &phases_;
   options.waits = [this] { return probe_.Waits(); };
@@ -204,7 +222,10 @@ absl::StatusOr<std::unique_ptr<BatchSource>> WorkerProcess::Open(const Dataset& 
 
 void WorkerProcess::ShowProgress(const Scalars& s) {
   probe_.SetScalars(s);
-  if (console_ != nullptr) console_->ShowProgress(s, 1);
+  if (lone_ == nullptr) return;
+  console_->ShowProgress(s, 1);
+  lone_->ShowProgress(s, engine_->step());
+  if (lone_->superseded()) probe_.TellToLeave();
 }
 
 void WorkerProcess::Print(const std::string& line) {
@@ -234,6 +255,7 @@ int WorkerProcess::Finish(const absl::Status& outcome) {
   }
   engine_.reset();
   control_.reset();
+  if (lone_ != nullptr) lone_->Finish(code, code == kExitDone ? "" : message);
   return code;
 }
 
