@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(
   # build
-  build-essential cmake ninja-build ccache git ca-certificates python3
+  build-essential cmake ninja-build ccache git ca-certificates python3 python3-venv
   # libraries (docs/dependencies.md gives the reason for each)
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtorch-dev libopenblas0-openmp libleveldb-dev libisal-dev libxxhash-dev zlib1g-dev libssl-dev

@@ -152,7 +152,7 @@ absl::Status DirectoryStore::Commit(const CheckpointId& id, absl::Span<const Ten
 
 void DirectoryStore::Abandon(const CheckpointId& id) {
   const absl::Status status = fs_.RemoveTree(TemporaryPath(id));
-  // RemoveLeftovers of the next start gets it.
+  // The next Commit gets it.
   if (!status.ok()) log::Warning("checkpoint", "{}", std::string(status.message()));
 }
 
@@ -175,6 +175,10 @@ void DirectoryStore::Tidy(const CheckpointId& id, absl::Span<const TensorSpan> s
     status = Retire(plan.retired);
   }
   if (!status.ok()) log::Warning("checkpoint", "old one kept: {}", std::string(status.message()));
+  // Members of a view have one checkpoint under way at a time, and that is committed: what is left
+  // is of views that have ended.
+  status = RemoveLeftovers();
+  if (!status.ok()) log::Warning("checkpoint", "{}", std::string(status.message()));
 }
 
 // A courtesy to TensorFlow: our own reader never looks at it.

@@ -71,4 +71,11 @@ std::string ProgramPath() {
   return n > 0 ? std::string(path, n) : std::string();
 }
 
+std::vector<std::string> CommandLine() {
+  std::vector<std::string> words;
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
 }  // namespace everstep

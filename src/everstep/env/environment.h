@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace everstep {
 
@@ -29,5 +30,7 @@ std::array<uint64_t, 16> AllowedProcessors();
 
 // The absolute path of the running program.
 std::string ProgramPath();
+// What this process was started with: the program as it was called, and its arguments.
+std::vector<std::string> CommandLine();
 
 }  // namespace everstep

@@ -12,18 +12,18 @@
 namespace everstep {
 namespace {
 
-constexpr ViewId kOnlyView{1, 1};
-
 class LoneLink : public ControlLink {
  public:
-  explicit LoneLink(int num_replicas) : num_replicas_(num_replicas) {}
+  LoneLink(int num_replicas, int64_t term, std::function<void(const WorkerMessage&)> heard)
+      : num_replicas_(num_replicas), only_view_{term, 1}, heard_(std::move(heard)) {}
 
   void Send(WorkerMessage message) override {
+    if (heard_) heard_(message);
     std::lock_guard<std::mutex> lock(mutex_);
     if (const auto* hello = std::get_if<Hello>(&message)) {
       Greet(*hello);
     } else if (const auto* synced = std::get_if<Synced>(&message)) {
-      if (synced->view == kOnlyView) orders_.push_back(Commit{kOnlyView});
+      if (synced->view == only_view_) orders_.push_back(Commit{only_view_});
     } else if (const auto* leaving = std::get_if<Leaving>(&message)) {
       const int code = leaving->reason == LeaveReason::kToldToLeave
                            ? static_cast<int>(kExitToldToLeave)
@@ -52,16 +52,18 @@ class LoneLink : public ControlLink {
  private:
   void Greet(const Hello& hello) {
     View view;
-    view.id = kOnlyView;
+    view.id = only_view_;
     view.num_replicas = num_replicas_;
     view.members.push_back(
         {hello.task, hello.incarnation, hello.host, hello.data_address, 0, num_replicas_});
-    orders_.push_back(Welcome{kOnlyView.term});
+    orders_.push_back(Welcome{only_view_.term});
     orders_.push_back(
         Prepare{std::move(view), {hello.history, hello.step, hello.digest, /*donor=*/-1}});
   }
 
   const int num_replicas_;
+  const ViewId only_view_;
+  const std::function<void(const WorkerMessage&)> heard_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<WorkerOrder> orders_;
@@ -69,8 +71,9 @@ class LoneLink : public ControlLink {
 
 }  // namespace
 
-std::unique_ptr<ControlLink> MakeLoneLink(int num_replicas) {
-  return std::make_unique<LoneLink>(num_replicas);
+std::unique_ptr<ControlLink> MakeLoneLink(int num_replicas, int64_t term,
+                                          std::function<void(const WorkerMessage&)> heard) {
+  return std::make_unique<LoneLink>(num_replicas, term, std::move(heard));
 }
 
 }  // namespace everstep

@@ -19,6 +19,10 @@ int RunWorker(const std::function<absl::Status(Worker&)>& train) {
                  std::string(worker.status().message()).c_str());
     return ExitCodeFor(worker.status());
   }
+  if ((*worker)->IsDone()) {
+    std::fprintf(stderr, "everstep: the job is done already\n");
+    return kExitDone;
+  }
   absl::Status outcome;
   try {  // the program's own code; none of ours throws
     outcome = train(**worker);

@@ -41,6 +41,8 @@ WorkerProcess::WorkerProcess(JobSecret secret) : secret_(std::move(secret)), pha
 
 WorkerProcess::~WorkerProcess() { LeaveOnSignal(nullptr); }
 
+bool WorkerProcess::IsDone() const { return lone_ != nullptr && lone_->is_finished(); }
+
 const Clock& WorkerProcess::clock() const { return RealClock(); }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::FromEnvironment() {
@@ -91,27 +93,41 @@ absl::Status WorkerProcess::ReadJob() {
       return absl::FailedPreconditionError(
           absl::StrCat("EVERSTEP_INCARNATION is '", incarnation, "', not a number"));
     }
+    EV_RETURN_IF_ERROR(CheckJobDirectory());
   }
   settings_.num_replicas = spec_.replicas;
   settings_.seed = spec_.seed;
   settings_.threads_per_replica = spec_.threads_per_replica;
+  settings_.checkpoint_every_steps = spec_.checkpoint_every_steps;
   return absl::OkStatus();
 }
 
 absl::Status WorkerProcess::StartAlone() {
-  NewJob job;
-  job.spec = spec_;
-  job.program = {ProgramPath()};
-  job.version = kVersion;
-  job.secret_hex = secret_.ToHexForFile();
-  EV_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Create(RealFileSystem(), job));
-  directory.RemoveSecret();  // nobody else will ever need it
-  spec_ = directory.spec();
+  EV_ASSIGN_OR_RETURN(lone_, LoneJob::Begin(spec_, kVersion));
+  spec_ = lone_->spec();
+  spec_.workers = 1;
+  if (lone_->is_finished()) return absl::OkStatus();
   console_ = std::make_unique<Console>(1, 2, RealClock());
   std::fprintf(stderr, "everstep %s: one worker, %d replicas, seed %llu, job %s\n", kVersion,
                spec_.replicas, static_cast<unsigned long long>(spec_.seed),
                spec_.directory.c_str());
   return absl::OkStatus();
+}
+
+// Checkpoints are written by all workers into one directory.
+absl::Status WorkerProcess::CheckJobDirectory() const {
+  const std::string token = GetEnvironment("EVERSTEP_JOB_TOKEN").value_or("");
+  if (token.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> seen = ReadJobToken(RealFileSystem(), spec_.directory);
+  if (seen.ok() && *seen == token) return absl::OkStatus();
+  const std::string why =
+      seen.ok() ? "that directory is another job's" : std::string(seen.status().message());
+  return WithExitCode(
+      absl::FailedPreconditionError(absl::StrCat(
+          settings_.task.ToString(), " on host ", HostName(),
+          " does not see the job directory of the coordinator at ", spec_.directory, ": ", why,
+          "; all hosts must share it (say where it lies here by --job-dir of everstep agent)")),
+      kExitConfiguration);
 }
 
 absl::Status WorkerProcess::CheckBaseline() const {
@@ -124,7 +140,10 @@ absl::Status WorkerProcess::CheckBaseline() const {
 }
 
 absl::StatusOr<std::unique_ptr<ControlLink>> WorkerProcess::ConnectControl() {
-  if (!coordinator_) return MakeLoneLink(spec_.replicas);
+  if (!coordinator_) {
+    return MakeLoneLink(spec_.replicas, lone_->term(),
+                        [this](const WorkerMessage& message) { lone_->Hear(message); });
+  }
   WorkerLinkOptions options{.address = *coordinator_, .credentials = {secret_, spec_.insecure}};
   options.phases = &phases_;
   options.waits = [this] { return probe_.Waits(); };
@@ -172,7 +191,9 @@ absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
   EV_ASSIGN_OR_RETURN(endpoint_, Endpoint::Make(secret_, OptionsOfEndpoint()));
   EV_ASSIGN_OR_RETURN(control_, ConnectControl());
   store_ = std::make_shared<DirectoryStore>(
-      RealFileSystem(), DirectoryStoreOptions{CheckpointsPath(spec_.directory), 0, 0, ""});
+      RealFileSystem(),
+      DirectoryStoreOptions{CheckpointsPath(spec_.directory), spec_.keep_checkpoints,
+                            spec_.keep_every_steps, spec_.restore_from});
   EngineParts parts{learner_.get(), endpoint_.get(), control_.get(), store_,
                     &RealClock(),   &phases_,        &probe_};
   EngineOptions options;
@@ -183,6 +204,11 @@ absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
   options.hello.fingerprint = Complete(std::move(fingerprint));
   options.num_replicas = spec_.replicas;
   options.seed = spec_.seed;
+  options.checkpoint_interval = spec_.checkpoint_every;
+  // Who asks for checkpoints by steps only gets them by steps only.
+  if (spec_.checkpoint_every_steps > 0 && !spec_.checkpoint_every.has_value()) {
+    options.checkpoint_interval = Duration(0);
+  }
   EV_ASSIGN_OR_RETURN(engine_, Engine::Create(parts, std::move(options)));
   return engine_.get();
 }
@@ -196,7 +222,10 @@ absl::StatusOr<std::unique_ptr<BatchSource>> WorkerProcess::Open(const Dataset& 
 
 void WorkerProcess::ShowProgress(const Scalars& s) {
   probe_.SetScalars(s);
-  if (console_ != nullptr) console_->ShowProgress(s, 1);
+  if (lone_ == nullptr) return;
+  console_->ShowProgress(s, 1);
+  lone_->ShowProgress(s, engine_->step());
+  if (lone_->superseded()) probe_.TellToLeave();
 }
 
 void WorkerProcess::Print(const std::string& line) {
@@ -226,6 +255,7 @@ int WorkerProcess::Finish(const absl::Status& outcome) {
   }
   engine_.reset();
   control_.reset();
+  if (lone_ != nullptr) lone_->Finish(code, code == kExitDone ? "" : message);
   return code;
 }
 

@@ -13,6 +13,7 @@
 #include "everstep/job/spec.h"
 #include "everstep/membership/control.h"
 #include "everstep/observe/console.h"
+#include "everstep/runtime/lone_job.h"
 #include "everstep/train/worker.h"
 #include "everstep/trust/secret.h"
 
@@ -21,11 +22,14 @@ namespace everstep {
 class WorkerProcess : public Worker {
  public:
   // From TF_CONFIG and the EVERSTEP_ variables (job/README.md). Without them the process is a job
-  // of its own: it makes a job directory and trains alone. kFailedPrecondition when TF_CONFIG names
-  // several workers and no coordinator is known: it never trains alone because an address was
-  // missing.
+  // of its own: it makes a job directory, or goes on in one, and trains alone. kFailedPrecondition
+  // when TF_CONFIG names several workers and no coordinator is known: it never trains alone because
+  // an address was missing.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> FromEnvironment();
   ~WorkerProcess() override;
+
+  // The job that it would go on with is done already.
+  bool IsDone() const;
 
   const WorkerSettings& settings() const override { return settings_; }
   absl::StatusOr<Engine*> Join(std::unique_ptr<Learner> learner, Fingerprint fingerprint) override;
@@ -44,6 +48,7 @@ class WorkerProcess : public Worker {
   absl::Status ReadCluster();
   absl::Status ReadJob();
   absl::Status StartAlone();
+  absl::Status CheckJobDirectory() const;
   absl::Status CheckBaseline() const;
   absl::StatusOr<std::unique_ptr<ControlLink>> ConnectControl();
   Fingerprint Complete(Fingerprint fingerprint) const;
@@ -57,6 +62,8 @@ class WorkerProcess : public Worker {
   Incarnation incarnation_ = 1;
 
   // In the order in which they need each other; destroyed from the last to the first.
+  std::unique_ptr<LoneJob> lone_;     // alone only
+  std::unique_ptr<Console> console_;  // alone only
   PhaseBoard phases_;
   Probe probe_;
   std::unique_ptr<Learner> learner_;
@@ -64,7 +71,6 @@ class WorkerProcess : public Worker {
   std::unique_ptr<ControlLink> control_;
   std::shared_ptr<DirectoryStore> store_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Console> console_;  // alone only
 };
 
 }  // namespace everstep
