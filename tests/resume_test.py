@@ -157,7 +157,7 @@ class Resume(unittest.TestCase):
         self.assertEqual((self.dir / "ran").read_text(), "once\nonce\n")
 
     def test_one_that_failed_runs_again_as_it_was(self):
-        script = f'echo "$EVERSTEP_SEED $EVERSTEP_REPLICAS $EVERSTEP_JOB_TOKEN" >> {self.dir}/saw; exit 3'
+        script = f'echo "$EVERSTEP_SEED $EVERSTEP_REPLICAS $EVERSTEP_JOB_TOKEN" >> {self.dir}/saw; echo $RANK; [ $RANK = 1 ] && sleep 9; exit 3'
         options = ["-n", 1, "--replicas", 3, "--max-restarts", 0]
         result = self.run_job(*options, "--job-dir", self.job, script=script)
         self.assert_ends(result, 3)
@@ -168,7 +168,8 @@ class Resume(unittest.TestCase):
         self.assertGreaterEqual(len(saw), 2)
         self.assertEqual(len(set(saw)), 1, "seed, replicas and token are the job's")
         self.assertEqual((self.job / "resolved.json").read_bytes(), resolved)
-        self.assertEqual(json.loads((self.job / "outcome.json").read_text())["code"], 3)
+        outcome = json.loads((self.job / "outcome.json").read_text())
+        self.assertEqual((outcome["code"], outcome["reason"]), (3, "worker:0 exited with code 3"))
         self.assertFalse((self.job / "secret").exists(), "the secret is of no more use")
 
     def test_what_cannot_be_is_refused_and_changes_nothing(self):

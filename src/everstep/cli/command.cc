@@ -175,6 +175,10 @@ std::string ShellQuoted(const std::vector<std::string>& words) {
   return line;
 }
 
+std::string NameOfHost(const std::string& identity) {
+  return identity.substr(0, identity.find('/'));
+}
+
 int EditDistance(const std::string& a, const std::string& b) {
   std::vector<int> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);

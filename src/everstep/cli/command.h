@@ -57,6 +57,9 @@ absl::StatusOr<int> ReadNumber(const std::string& option, const std::string& tex
 // The words as a shell takes them.
 std::string ShellQuoted(const std::vector<std::string>& words);
 
+// The name in what HostIdentity says: "a" of "a/f5aa4fc6/4026531833".
+std::string NameOfHost(const std::string& identity);
+
 // Of two words, in letters to insert, delete, or change.
 int EditDistance(const std::string& a, const std::string& b);
 

@@ -164,7 +164,8 @@ absl::StatusOr<JobEnded> Coordinate(const std::string& listen, JobDirectory* job
   }
   JobEnded end = WaitForEnd(**coordinator, signals);
   coordinator->reset();
-  const std::string reason = end.reason.substr(0, end.reason.find('\n'));
+  // The rest of it is what the task printed, which its log has.
+  const std::string reason = end.reason.substr(0, end.reason.find("; last lines:\n"));
   held.journal->Close(JobOutcome{end.code, reason, 0, job->program(), ""},
                       After(RealClock(), kJournalEnd));
   job->RemoveSecret(held.secret.ToHexForFile());

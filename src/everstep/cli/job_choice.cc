@@ -77,8 +77,11 @@ absl::StatusOr<JobChoice> ChooseJob(const std::string& resume,
 }
 
 std::string FinishedNote(const JobDirectory& job) {
-  return absl::StrCat("the job ", job.path(), " is done already: ", job.finished()->step,
-                      " steps, ", job.finished()->time);
+  const JobOutcome& outcome = *job.finished();
+  // A program that is only watched has no steps.
+  const std::string steps =
+      outcome.step > 0 ? absl::StrCat(": ", outcome.step, " steps") : std::string();
+  return absl::StrCat("the job ", job.path(), " is done already", steps, ", ", outcome.time);
 }
 
 }  // namespace everstep

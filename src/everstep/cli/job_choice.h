@@ -15,10 +15,6 @@ struct JobChoice {
   JobSpec spec;
   std::vector<std::string> program;
   std::optional<JobDirectory> resumed;  // not there: a new job is to be made
-
-  const std::optional<JobOutcome> Finished() const {
-    return resumed.has_value() ? resumed->finished() : std::nullopt;
-  }
 };
 
 // `resume`: what --resume says, empty without it. `program` may be empty with it. Changes nothing.

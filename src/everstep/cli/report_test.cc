@@ -54,7 +54,7 @@ TEST_F(ReportTest, ARecoveredIncidentCostsWhatItsRecoverySays) {
   Line(0, R"("kind":"run_started","term":1)");
   Line(
       10,
-      R"("kind":"worker_failed","incident":1,"term":1,"cause":"worker:1 was killed","task":"worker:1","host":"b","step":50,"action":"restart","log":"logs/x","tail":["boom"],"oom":true)");
+      R"("kind":"worker_failed","incident":1,"term":1,"cause":"worker:1 was killed","task":"worker:1","host":"b/f5aa4fc6/40","step":50,"action":"restart","log":"logs/x","tail":["boom"],"oom":true)");
   Line(14, R"("kind":"training","term":1,"step":40)");
   Line(16, R"("kind":"recovered","incident":1,"term":1,"lost_seconds":6,"repeated_steps":10)");
   Line(40, R"("kind":"run_ended","term":1,"exit_code":0)");

@@ -1,6 +1,7 @@
 // cli: everstep report: how it is shown.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "everstep/cli/command.h"
 #include "everstep/cli/report.h"
 #include "nlohmann/json.hpp"
 
@@ -28,7 +29,7 @@ std::string IncidentLines(const IncidentReport& incident) {
   const JobRecord& r = incident.record;
   std::string line = absl::StrFormat("  %-4d %s  %s", r.incident, r.time, r.cause);
   if (r.oom) absl::StrAppend(&line, ", out of memory");
-  if (!r.host.empty()) absl::StrAppend(&line, ", host ", r.host);
+  if (!r.host.empty()) absl::StrAppend(&line, ", host ", NameOfHost(r.host));
   if (r.step.has_value()) absl::StrAppend(&line, ", step ", *r.step);
   absl::StrAppend(&line, "\n       ", r.action.empty() ? "nothing done" : r.action, ", ",
                   incident.recovered ? "recovered" : "not recovered",

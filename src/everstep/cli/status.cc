@@ -99,7 +99,7 @@ std::string ProgressOf(const JobStatus& s) {
 std::string TaskLine(const TaskStatus& t) {
   return absl::StrFormat("  %-12s %s, %s%s, step %d, heard %.1f s before, on %s\n", t.task, t.state,
                          t.phase.empty() ? "" : "in ", t.phase.empty() ? "no phase known" : t.phase,
-                         t.step, t.silent_seconds, t.host);
+                         t.step, t.silent_seconds, NameOfHost(t.host));
 }
 
 template <typename T>
