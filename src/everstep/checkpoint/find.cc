@@ -133,19 +133,20 @@ absl::StatusOr<CheckpointInfo> NewestCheckpoint(
         if (rejected != nullptr) *rejected = std::move(refused);
         return *at;
       }
-      // Whoever commits may have retired it while it was read.
-      if (fs.IsDirectory(at->path)) {
-        refused.push_back({at->id, at->path, std::move(status)});
-      } else {
-        vanished = true;
-      }
+      // Whoever commits may have retired it while it was read: then newer ones have come.
+      vanished = !fs.IsDirectory(at->path);
+      if (vanished) break;
+      refused.push_back({at->id, at->path, std::move(status)});
     }
-    // Where some vanished newer ones may have come.
-    if (!vanished) break;
+    if (vanished || (all.empty() && look > 0)) continue;
+    const absl::Status none = NoneOf(directory, refused);
+    if (rejected != nullptr) *rejected = std::move(refused);
+    return none;
   }
-  const absl::Status none = NoneOf(directory, refused);
-  if (rejected != nullptr) *rejected = std::move(refused);
-  return none;
+  // Not kNotFound, which would mean that there are none.
+  return absl::UnavailableError(absl::StrCat(
+      directory,
+      ": its checkpoints vanish while they are read; let nobody remove them and start again"));
 }
 
 absl::StatusOr<CheckpointInfo> LatestCheckpoint(FileSystem& fs, const std::string& directory,

@@ -37,8 +37,9 @@ absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(FileSystem& fs,
                                                             const std::string& directory);
 
 // The newest that `accept` is OK for. Those newer than it, and why not, go to `rejected` if that is
-// not null. One that somebody removes meanwhile does not count. kNotFound: there is none at all;
-// kFailedPrecondition: some were refused with that or with kUnimplemented; else kDataLoss.
+// not null. When one is retired while it is read, this looks again. kNotFound: there is none at
+// all; kFailedPrecondition: some were refused with that or with kUnimplemented; kUnavailable: they
+// keep vanishing; else kDataLoss.
 absl::StatusOr<CheckpointInfo> NewestCheckpoint(
     FileSystem& fs, const std::string& directory,
     absl::FunctionRef<absl::Status(const StoredState&)> accept,

@@ -58,6 +58,7 @@ absl::StatusOr<RestoredCheckpoint> DirectoryStore::RestoreOnly(absl::Span<const 
                       ListCheckpoints(fs_, options_.directory));
   // Sorted by age, and of ages the history counts first.
   if (!all.empty() && restored.id < all.back().id) restored.history = all.back().id.history + 1;
+  restored.is_newest = !all.empty() && AbsolutePath(all.back().prefix()) == AbsolutePath(*prefix);
   return restored;
 }
 

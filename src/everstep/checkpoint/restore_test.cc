@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,49 @@ TEST_F(RestoreTest, AnotherModelsOrSeedsAreForeign) {
               HasSubstr("its seed is 6, this job's is 5"));
   Damage(10);
   EXPECT_EQ(Restore().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Removes a directory when its index is opened for the second time: once it is listed, then read.
+class Retiring : public MemoryFileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
+      const std::string& path) override {
+    if (path == victim + "/state.index" && ++opened % 2 == 0) {
+      EXPECT_TRUE(RemoveTree(victim).ok());
+      instead();
+    }
+    return MemoryFileSystem::OpenForReading(path);
+  }
+  std::string victim;
+  std::function<void()> instead = [] {};
+  int opened = 0;
+};
+
+TEST(RestoreRace, OneThatIsRetiredWhileItIsReadMeansThatNewerOnesHaveCome) {
+  Retiring fs;
+  ASSERT_TRUE(fs.CreateDirectories("/c").ok());
+  DirectoryStore store(fs, {"/c", 0, 0, ""});
+  auto save = [&](Step step) {
+    Seeded state(step);
+    ASSERT_TRUE(store.SaveShard({step, 0, {1, 1}}, state.tensors(), {}).ok());
+    ASSERT_TRUE(store.Commit({step, 0, {1, 1}}, state.tensors(), 1).ok());
+  };
+  save(10);
+  fs.victim = store.PathOf({10, 0, {1, 1}});
+  fs.instead = [&] {
+    fs.victim = "none";
+    save(20);
+  };
+  Seeded got(0);
+  const auto restored = store.Restore(got.tensors());
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->id.step, 20);
+  EXPECT_TRUE(restored->rejected.empty());
+  // None has come: that is not the same as that there never was one.
+  fs.victim = store.PathOf({20, 0, {1, 1}});
+  fs.opened = 0;
+  fs.instead = [] {};
+  EXPECT_EQ(store.Restore(got.tensors()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(RestoreTest, AVersionOneCheckpointIsWhatItsDirectoryIsCalled) {

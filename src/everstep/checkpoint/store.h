@@ -46,6 +46,9 @@ struct RejectedCheckpoint {
 struct RestoredCheckpoint {
   CheckpointId id;
   History history = 0;  // to go on with
+  // Whether a restart would find this very state, in this history: not after going back to an older
+  // one, nor when it lies elsewhere.
+  bool is_newest = true;
   // Those newer than it, newest first.
   std::vector<RejectedCheckpoint> rejected;
 };

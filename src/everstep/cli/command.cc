@@ -47,7 +47,8 @@ class ProgramFormatter : public CLI::Formatter {
 // verb's own options have one as well.
 void WarnOfUnknownVariables(const CLI::App& root) {
   std::set<std::string> known = {"EVERSTEP_COORDINATOR", "EVERSTEP_INCARNATION",
-                                 "EVERSTEP_SECRET_FILE"};
+                                 "EVERSTEP_SECRET_FILE", "EVERSTEP_JOB_TOKEN",
+                                 "EVERSTEP_RESTORE_FROM"};
   for (const JobOption& option : JobOptionTable()) known.insert(option.Variable());
   for (const CLI::App* verb : root.get_subcommands([](const CLI::App*) { return true; })) {
     for (const CLI::Option* option : verb->get_options()) {
@@ -86,9 +87,12 @@ CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
                    text.examples));
   if (text.takes_program) verb->formatter(std::make_shared<ProgramFormatter>());
   const bool takes_program = text.takes_program;
+  const std::string* const program_known = text.program_known;
   const std::string name = text.name;
   verb->callback([=, run = std::move(run)] {
-    if (takes_program && invocation->program.empty()) {
+    const bool needs_program =
+        takes_program && (program_known == nullptr || program_known->empty());
+    if (needs_program && invocation->program.empty()) {
       invocation->exit_code = Fail(UsageError(
           absl::StrCat("nothing to run: end the command with -- PROGRAM [ARGUMENTS] (see everstep ",
                        name, " --help)")));

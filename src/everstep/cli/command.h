@@ -31,6 +31,8 @@ struct VerbText {
   const char* group;     // heading in `everstep --help`
   const char* examples;  // lines, at the end of its help
   bool takes_program = false;
+  // Where this is not empty when the verb runs, the program may be missing: the job knows it.
+  const std::string* program_known = nullptr;
 };
 
 // Adds the subcommand; `run` is called when it was chosen and its options were read, and gives the

@@ -48,10 +48,8 @@ absl::Status Engine::Restore() {
   }
   history_ = restored->history;
   parts_.phases->SetStep(step());
-  // A rewind begins a history of its own; until that has a checkpoint, a restart would find what it
-  // replaces.
-  rewound_ = restored->history != restored->id.history;
-  if (!rewound_) checkpointed_ = step();
+  unfindable_ = !restored->is_newest;
+  if (!unfindable_) checkpointed_ = step();
   log::Info("engine", "goes on from {}", parts_.checkpoints->PathOf(restored->id));
   return absl::OkStatus();
 }
@@ -61,7 +59,7 @@ absl::Status Engine::Restore() {
 // What one member wishes is done by all: by time the committer's clock decides.
 bool Engine::CheckpointIsDue() const {
   if (!checkpointer_.idle()) return false;
-  if (rewound_) return true;
+  if (unfindable_) return true;
   if (communicator_->rank() != communicator_->view().committer) return false;
   const Duration interval = options_.checkpoint_interval.has_value()
                                 ? *options_.checkpoint_interval
@@ -90,7 +88,7 @@ void Engine::Ended(const CheckpointOutcome& outcome) {
   last_outcome_ = outcome;
   if (outcome.status.ok()) {
     checkpointed_ = outcome.id.step;
-    rewound_ = false;
+    unfindable_ = false;
     checkpoint_took_ = outcome.took;
     if (!outcome.mine) return;
     parts_.control->Send(CheckpointCommitted{outcome.id.view, outcome.id.history, outcome.id.step,

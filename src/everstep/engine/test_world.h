@@ -316,6 +316,7 @@ class MemoryStore : public CheckpointStore {
       }
       restored.id = checkpoint.id;
       restored.history = checkpoint.id.history + (only >= 0 ? 1 : 0);
+      restored.is_newest = only < 0;
       return restored;
     }
     if (!restored.rejected.empty()) return absl::DataLossError("none is good");

@@ -113,7 +113,9 @@ absl::Status JobDirectory::Fill(const NewJob& job) {
     return CannotBeMade(status, path());
   }
   made_ = true;
-  status = PublishFile(*fs_, SecretPath(path()), job.secret_hex, 0600);
+  if (!job.secret_hex.empty()) {
+    status = PublishFile(*fs_, SecretPath(path()), job.secret_hex, 0600);
+  }
   if (status.ok()) status = MakeToken();
   if (status.ok()) status = fs_->CreateDirectories(CheckpointsPath(path()));
   if (status.ok()) status = fs_->CreateDirectories(JoinPath(path(), "logs"));
@@ -193,6 +195,12 @@ void JobDirectory::Abandon() {
   (void)fs_->Remove(path());
 }
 
-void JobDirectory::RemoveSecret() { (void)fs_->Remove(SecretPath(path())); }
+void JobDirectory::RemoveSecret(const std::string& secret_hex) {
+  if (!secret_hex.empty()) {
+    const absl::StatusOr<std::string> text = ReadWholeFile(*fs_, SecretPath(path()));
+    if (!text.ok() || *text != secret_hex) return;
+  }
+  (void)fs_->Remove(SecretPath(path()));
+}
 
 }  // namespace everstep

@@ -46,7 +46,7 @@ struct NewJob {
   JobSpec spec;  // `directory` empty: runs/<program>-<time> under the working directory
   std::vector<std::string> program;
   std::string version;     // of Everstep
-  std::string secret_hex;  // what the secret file holds
+  std::string secret_hex;  // what the secret file holds; empty: BeginRun will say
 };
 
 struct ResumedJob {
@@ -61,7 +61,7 @@ struct ResumedJob {
 // there takes a term first (term.h), and then calls BeginRun.
 class JobDirectory {
  public:
-  // Makes the directory and in it resolved.json, the token, the secret, checkpoints/ and logs/.
+  // Makes the directory and in it resolved.json, the token, a secret, checkpoints/ and logs/.
   // What exists of the path is used; what is in it stays. Errors name the path: kAlreadyExists with
   // exit code 75 when it holds a job already, else exit code 78 when it cannot be written.
   static absl::StatusOr<JobDirectory> Create(FileSystem& fs, NewJob job);
@@ -86,8 +86,9 @@ class JobDirectory {
   // Undoes Create, for a job that could not be started. Files of others stay. Does nothing to a
   // directory that this process has not made.
   void Abandon();
-  // The run is over: nobody needs to prove anything any more.
-  void RemoveSecret();
+  // The run is over: nobody needs to prove anything any more. With `secret_hex` only when that is
+  // still the secret, and not another run's.
+  void RemoveSecret(const std::string& secret_hex = "");
 
  private:
   JobDirectory(FileSystem& fs, ResolvedJob run) : fs_(&fs), run_(std::move(run)) {}

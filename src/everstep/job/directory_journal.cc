@@ -80,6 +80,7 @@ class DirectoryJournal::Writer {
   int64_t durable_ = 0;
   int64_t lost_ = 0;
   std::optional<JobStatus> status_;
+  Step step_ = 0;  // of the newest status
   bool closing_ = false, closed_ = false;
   bool give_up_ = false;
   Deadline close_by_;
@@ -140,6 +141,7 @@ void DirectoryJournal::Writer::Publish(JobStatus status) {
   status.time = WallTimestamp();
   if (status.term == 0) status.term = number_;
   std::lock_guard<std::mutex> lock(mutex_);
+  step_ = status.step;
   status_ = std::move(status);
   wake_.notify_one();
 }
@@ -155,6 +157,7 @@ bool DirectoryJournal::Writer::Close(bool give_up, std::optional<JobOutcome> out
   closing_ = true;
   give_up_ = give_up;
   outcome_ = std::move(outcome);
+  if (outcome_.has_value()) outcome_->step = step_;
   close_by_ = deadline;
   wake_.notify_one();
   return done_.wait_until(lock, deadline, [&] { return closed_; });

@@ -50,8 +50,9 @@ class DirectoryJournal : public Journal {
   bool lease_held() const override;
   bool superseded() const override;
 
-  // Writes what is left, then `outcome` when there is one, and gives up the term. False when that
-  // was not done by `deadline` (of RealClock()). Nothing may be recorded after it. Once.
+  // Writes what is left, then `outcome` when there is one, its step that of the newest status, and
+  // gives up the term. False when that was not done by `deadline` (of RealClock()). Nothing may be
+  // recorded after it. Once.
   bool Close(std::optional<JobOutcome> outcome, Deadline deadline);
 
  private:

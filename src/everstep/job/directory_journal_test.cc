@@ -292,7 +292,10 @@ TEST_F(JournalTest, TooManyRecordsAreLostAndCounted) {
 TEST_F(JournalTest, TheEndIsWrittenInOrderAndGivesUpTheTerm) {
   Open();
   Record("run_ended");
-  EXPECT_TRUE(Close(JobOutcome{0, "", 120, {"train", "\xff"}}));
+  JobStatus status{"ended"};
+  status.step = 120;
+  journal_->Publish(status);
+  EXPECT_TRUE(Close(JobOutcome{0, "", 0, {"train", "\xff"}}));
   EXPECT_THAT(Kinds(), ElementsAre("run_ended"));
   const auto outcome = ReadOutcome(disk_, "/j");
   ASSERT_TRUE(outcome.ok() && outcome->has_value()) << outcome.status();

@@ -155,6 +155,7 @@ void Decider::On(const Tick&) {
   if (state_.phase == JobPhase::kGathering) WaitForAgents();
   if (!IsStopping()) WaitForWorkers();
   GiveUpLost();
+  if (!IsStopping()) HeedToldToLeave();
   if (!IsStopping()) Diagnose();
   if (!IsStopping()) LookForForeverWaiting();
   if (!IsStopping()) TellOfSilence();

@@ -200,6 +200,7 @@ TEST(Stopping, AWorkerThatWasToldToLeaveStopsAll) {
   TestJob job(2);
   job.Train();
   job.Leaves(1, LeaveReason::kToldToLeave);
+  job.Pass(300 * kMs);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(job.Got<Stop>(i).at(0).code, kExitToldToLeave);
   job.AllExit(ExitedWith(143));
   EXPECT_EQ(job.end->code, kExitToldToLeave);

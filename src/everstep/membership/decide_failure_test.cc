@@ -238,16 +238,20 @@ TEST(Failure, AnAgentThatComesBackInTimeCostsNothing) {
   EXPECT_FALSE(job.state.ending);
 }
 
-TEST(Failure, AWorkerToldToLeaveByItsAgentsDeathIsALossOfTheAgent) {
-  TestJob job(4);
-  job.Train();
-  job.Feed(AgentStreamLost{"agent-b"});
-  job.Leaves(2, LeaveReason::kToldToLeave);
-  EXPECT_FALSE(job.state.ending);
-  job.Pass(3 * kSecond);
-  ASSERT_TRUE(job.state.ending);
-  EXPECT_EQ(job.state.ending->code, kExitNotNow);
-  EXPECT_THAT(job.state.ending->reason, HasSubstr("agent-b"));
+TEST(Failure, AWorkerToldToLeaveByItsAgentsDeathIsALossOfTheAgentWhicheverIsHeardOfFirst) {
+  for (const bool agent_first : {true, false}) {
+    TestJob job(4);
+    job.Train();
+    if (agent_first) job.Feed(AgentStreamLost{"agent-b"});
+    job.Leaves(2, LeaveReason::kToldToLeave);
+    job.Pass(100 * kMs);
+    if (!agent_first) job.Feed(AgentStreamLost{"agent-b"});
+    EXPECT_FALSE(job.state.ending);
+    job.Pass(3 * kSecond);
+    ASSERT_TRUE(job.state.ending);
+    EXPECT_EQ(job.state.ending->code, kExitNotNow) << agent_first;
+    EXPECT_THAT(job.state.ending->reason, HasSubstr("agent-b"));
+  }
 }
 
 TEST(Failure, AfterTheCauseIsNamedNothingChangesIt) {

@@ -183,6 +183,7 @@ TEST_F(RecordTest, BeingToldToStopIsRecordedAndIsNoIncident) {
   job.Train();
   job.Beats(0, 60);
   job.Leaves(1, LeaveReason::kToldToLeave, 60);
+  job.Pass(300 * kMs);
   job.AllExit(ExitedWith(143));
   const auto stopped = job.Recorded(record_kind::kStopped);
   ASSERT_THAT(stopped, SizeIs(1));

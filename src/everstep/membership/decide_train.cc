@@ -77,19 +77,24 @@ void Decider::OnLeaving(WorkerEntry& worker, const Leaving& leaving) {
     case LeaveReason::kFailed:
       ProveFailed(worker, leaving);
       break;
-    case LeaveReason::kToldToLeave: {
-      // When its agent dies a process is told to leave too; then that is the cause.
-      auto agent = state_.agents.find(worker.agent);
-      if (agent != state_.agents.end() && agent->second.away) {
-        SetState(worker, before);
-        break;
-      }
-      EndAsTold(absl::StrCat(NameFor(worker), " was told to leave"), &worker);
+    case LeaveReason::kToldToLeave:
+      SetState(worker, before);  // until it is clear who told it: see HeedToldToLeave
       break;
-    }
     case LeaveReason::kFinished:
       FinishIfAllLeft();
       break;
+  }
+}
+
+// When its agent dies a process is told to leave too; then that is the cause, and it may be heard
+// of a little later.
+void Decider::HeedToldToLeave() {
+  for (const WorkerEntry& worker : state_.workers) {
+    if (!worker.leaving || worker.leaving->reason != LeaveReason::kToldToLeave || worker.exited ||
+        now_ - worker.left_at < state_.options.settle || state_.agents[worker.agent].away) {
+      continue;
+    }
+    return EndAsTold(absl::StrCat(NameFor(worker), " was told to leave"), &worker);
   }
 }
 

@@ -48,6 +48,7 @@ class Decider {
   // decide_train.cc: while a view runs.
   void OnBeat(WorkerEntry& worker, const Beat& beat);
   void OnLeaving(WorkerEntry& worker, const Leaving& leaving);
+  void HeedToldToLeave();
   void FinishIfAllLeft();
   void TellOfSilence();
   void LookForForeverWaiting();

@@ -40,6 +40,7 @@ std::string StartBlock(const StartFacts& f) {
   std::string block = fmt::format("everstep {}\n", f.version);
   block += Row("program", f.program);
   block += Row("job", f.job_dir);
+  if (!f.goes_on.empty()) block += Row("goes on", f.goes_on);
   block +=
       Row("seed", fmt::format("{}{}", f.seed, f.seed_drawn ? " (drawn; --seed repeats it)" : ""));
   block += Row("replicas", fmt::format("{} on {} worker{} ({})", f.replica_begins.back(), f.workers,
@@ -58,7 +59,7 @@ std::string StartBlock(const StartFacts& f) {
   const std::string note = DivisionNote(f.replica_begins);
   if (!note.empty()) block += Row("note", note);
   const int used = std::min(f.workers, f.slots) * f.threads_per_replica;
-  if (f.threads_per_replica == 1 && used * 2 <= f.cores) {
+  if (f.goes_on.empty() && f.threads_per_replica == 1 && used * 2 <= f.cores) {
     block +=
         Row("hint", fmt::format("{} of {} cores are used; --threads-per-replica {} would use more",
                                 used, f.cores, f.cores / std::min(f.workers, f.slots)));

@@ -11,6 +11,7 @@ struct StartFacts {
   std::string version;
   std::string program;  // with arguments, as a shell takes it
   std::string job_dir;
+  std::string goes_on;  // "from its newest good checkpoint"; empty: it begins
   uint64_t seed = 0;
   bool seed_drawn = false;  // nobody gave one
   int workers = 1;

@@ -45,5 +45,16 @@ TEST(StartBlock, ShowsWhatAPersonNeedsToRepeatOrJoinTheJob) {
   EXPECT_THAT(StartBlock(f), HasSubstr("2 of 16 cores are used"));
 }
 
+TEST(StartBlock, SaysThatAJobGoesOnAndHintsAtNothingThatIsTheJobsForLife) {
+  StartFacts f;
+  f.replica_begins = {0, 1};
+  f.cores = 16;
+  EXPECT_THAT(StartBlock(f), HasSubstr("--threads-per-replica"));
+  EXPECT_THAT(StartBlock(f), Not(HasSubstr("goes on")));
+  f.goes_on = "from its newest good checkpoint";
+  EXPECT_THAT(StartBlock(f), HasSubstr("  goes on      from its newest good checkpoint\n"));
+  EXPECT_THAT(StartBlock(f), Not(HasSubstr("--threads-per-replica")));
+}
+
 }  // namespace
 }  // namespace everstep

@@ -95,6 +95,7 @@ absl::Status WorkerProcess::ReadJob() {
   settings_.num_replicas = spec_.replicas;
   settings_.seed = spec_.seed;
   settings_.threads_per_replica = spec_.threads_per_replica;
+  settings_.checkpoint_every_steps = spec_.checkpoint_every_steps;
   return absl::OkStatus();
 }
 
@@ -172,7 +173,9 @@ absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
   EV_ASSIGN_OR_RETURN(endpoint_, Endpoint::Make(secret_, OptionsOfEndpoint()));
   EV_ASSIGN_OR_RETURN(control_, ConnectControl());
   store_ = std::make_shared<DirectoryStore>(
-      RealFileSystem(), DirectoryStoreOptions{CheckpointsPath(spec_.directory), 0, 0, ""});
+      RealFileSystem(),
+      DirectoryStoreOptions{CheckpointsPath(spec_.directory), spec_.keep_checkpoints,
+                            spec_.keep_every_steps, spec_.restore_from});
   EngineParts parts{learner_.get(), endpoint_.get(), control_.get(), store_,
                     &RealClock(),   &phases_,        &probe_};
   EngineOptions options;
@@ -183,6 +186,11 @@ absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
   options.hello.fingerprint = Complete(std::move(fingerprint));
   options.num_replicas = spec_.replicas;
   options.seed = spec_.seed;
+  options.checkpoint_interval = spec_.checkpoint_every;
+  // Who asks for checkpoints by steps only gets them by steps only.
+  if (spec_.checkpoint_every_steps > 0 && !spec_.checkpoint_every.has_value()) {
+    options.checkpoint_interval = Duration(0);
+  }
   EV_ASSIGN_OR_RETURN(engine_, Engine::Create(parts, std::move(options)));
   return engine_.get();
 }

@@ -2,6 +2,7 @@
 #include "everstep/supervise/agent.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 
@@ -10,6 +11,7 @@
 #include "everstep/base/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/poll.h"
+#include "everstep/env/process_identity.h"
 #include "everstep/job/directory.h"
 
 namespace everstep {
@@ -139,9 +141,23 @@ void Agent::ReapExited() {
 
 void Agent::OnExit(Incarnation incarnation, Child& child, int status) {
   std::string tail = pump_.Finish(incarnation, kTailPatience);
-  link_->Send(Exited{child.task, incarnation, status, tail, /*oom=*/false, child.log_path});
+  // One that printed nothing has no log.
+  link_->Send(Exited{child.task, incarnation, status, tail, KilledForMemory(child, status),
+                     tail.empty() ? std::string() : child.log_path});
   if (status == 0 || child.told || stop_asked_.has_value() || leaving_) return;
   result_.failures.push_back({child.task, status, std::move(tail), child.log_path});
+}
+
+// The kernel counts its kills in the whole control group. It kills by SIGKILL, so a rise of the
+// count while a child lived that died of that is taken for the child's; each kill for one child.
+bool Agent::KilledForMemory(const Child& child, int status) {
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL || child.told) return false;
+  const std::optional<int64_t> now = options_.oom_kills ? options_.oom_kills() : OomKills();
+  if (!now.has_value() || !child.oom_kills.has_value()) return false;
+  const int64_t before = std::max(*child.oom_kills, oom_kills_told_.value_or(0));
+  if (*now <= before) return false;
+  oom_kills_told_ = before + 1;
+  return true;
 }
 
 void Agent::ObeyOrders() {
@@ -167,6 +183,7 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
   options.pipe_output = true;
   // If this process is killed, its children are told to leave; they may have work to save.
   options.parent_death_signal = SIGTERM;
+  const std::optional<int64_t> oom_kills = options_.oom_kills ? options_.oom_kills() : OomKills();
   EV_ASSIGN_OR_RETURN(Process process, Process::Spawn(options));
   const auto directory = options.environment.find("EVERSTEP_JOB_DIR");
   const std::string job =
@@ -174,7 +191,8 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
   const std::string log = job.empty() ? "" : LogPath(job, spawn.task, spawn.incarnation);
   pump_.Add(spawn.task, spawn.incarnation, std::move(process.out()), std::move(process.err()), log);
   result_.logs[spawn.task] = log;
-  children_.emplace(spawn.incarnation, Child{spawn.task, std::move(process), log, false, {}});
+  children_.emplace(spawn.incarnation,
+                    Child{spawn.task, std::move(process), log, oom_kills, false, {}});
   return absl::OkStatus();
 }
 

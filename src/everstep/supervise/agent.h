@@ -2,6 +2,8 @@
 // says so, watches them, shows their output, ends them, and leaves none behind.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +38,9 @@ struct AgentOptions {
   pid_t parent = 0;
   Process* coordinator = nullptr;
   FileSystem* fs = nullptr;
+  // How many processes the kernel has killed for want of memory; null: OomKills() of this process's
+  // control group.
+  std::function<std::optional<int64_t>()> oom_kills;
 };
 
 // What the agent has to tell; for a terminal. Line comes from another thread than the rest.
@@ -51,7 +56,7 @@ class AgentView {
 struct TaskFailure {
   Task task;
   int wait_status = 0;
-  std::string tail;      // its last lines
+  std::string tail;      // its last lines, at most 20
   std::string log_path;  // empty: none
 };
 
@@ -83,7 +88,8 @@ class Agent {
     Task task;
     Process process;
     std::string log_path;
-    bool told = false;  // to leave
+    std::optional<int64_t> oom_kills;  // when it was started
+    bool told = false;                 // to leave
     std::optional<Deadline> kill_at;
   };
 
@@ -92,6 +98,7 @@ class Agent {
   void OnWishToStop(int signal);
   void ReapExited();
   void OnExit(Incarnation incarnation, Child& child, int status);
+  bool KilledForMemory(const Child& child, int status);
   void ObeyOrders();
   void OnOrder(const Spawn& spawn);
   void OnOrder(const Kill& kill);
@@ -111,6 +118,7 @@ class Agent {
   OutputPump pump_;
   AgentLink* link_ = nullptr;
   std::map<Incarnation, Child> children_;
+  std::optional<int64_t> oom_kills_told_;  // of the kernel's, how many are ascribed to a child
   std::optional<TimePoint> stop_asked_;
   bool leaving_ = false;
   AgentResult result_;

@@ -164,6 +164,50 @@ TEST_F(AgentTest, AFailureIsReportedWithItsLastLinesAndLog) {
   EXPECT_EQ(result.logs.at({"worker", 1}), temp_.File("logs/worker_1/101.log"));
   EXPECT_EQ(ExitCodeOfWaitStatus(link_.Sent<Exited>()[0].wait_status), 3);
   EXPECT_EQ(link_.Sent<Exited>()[0].tail, "disk on fire\n");
+  EXPECT_EQ(link_.Sent<Exited>()[0].log, temp_.File("logs/worker_1/101.log"));
+  EXPECT_FALSE(link_.Sent<Exited>()[0].oom);
+}
+
+TEST_F(AgentTest, OfAProcessThatPrintedNothingThereIsNoLog) {
+  Script("exit 3");
+  link_.orders = {Worker(1)};
+  EndAfter(1, 3);
+  Run();
+  EXPECT_EQ(link_.Sent<Exited>()[0].log, "");
+}
+
+// How many are said to be killed for memory, of two that end by `script`, while the kernel's count
+// rises by `rise` after both were started.
+class AgentMemoryTest : public AgentTest {
+ protected:
+  int SaidOf(const std::string& script, int64_t rise) {
+    int64_t calls = 0;
+    options_.oom_kills = [calls, rise]() mutable { return 5 + (++calls > 2 ? rise : 0); };
+    Script(script);
+    link_.orders = {Worker(0), Worker(1)};
+    EndAfter(2, 137);
+    Run();
+    int said = 0;
+    for (const Exited& exited : link_.Sent<Exited>()) said += exited.oom ? 1 : 0;
+    return said;
+  }
+};
+
+TEST_F(AgentMemoryTest, AKillWhileTheKernelsCountRoseIsForMemory) {
+  EXPECT_EQ(SaidOf("kill -KILL $$", 2), 2);
+}
+TEST_F(AgentMemoryTest, EachOfTheKernelsKillsIsForOneProcess) {
+  EXPECT_EQ(SaidOf("kill -KILL $$", 1), 1);
+}
+TEST_F(AgentMemoryTest, AnotherEndIsNeverForMemory) { EXPECT_EQ(SaidOf("exit 3", 2), 0); }
+TEST_F(AgentMemoryTest, AKillWhileTheCountStoodIsNot) { EXPECT_EQ(SaidOf("kill -KILL $$", 0), 0); }
+TEST_F(AgentMemoryTest, NothingIsSaidWhereTheKernelDoesNotTell) {
+  options_.oom_kills = [] { return std::nullopt; };
+  Script("kill -KILL $$");
+  link_.orders = {Worker(0)};
+  EndAfter(1, 137);
+  Run();
+  EXPECT_FALSE(link_.Sent<Exited>()[0].oom);
 }
 
 TEST_F(AgentTest, WhatCannotBeRunIsReportedAsExited) {

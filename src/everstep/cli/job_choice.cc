@@ -1,0 +1,84 @@
+// cli: which job.
+#include "everstep/cli/job_choice.h"
+
+#include "absl/strings/str_cat.h"
+#include "everstep/base/status.h"
+#include "everstep/cli/command.h"
+#include "everstep/env/environment.h"
+#include "everstep/job/resume.h"
+
+namespace everstep {
+namespace {
+
+// A new job whose state begins as a checkpoint says. What belongs for life to the job of the
+// checkpoint belongs to this one, too: with another seed or R it would be another training.
+absl::StatusOr<JobChoice> BeginFrom(const ResumePoint& point, const std::string& directory,
+                                    const std::map<std::string, std::string>& flags,
+                                    const std::vector<std::string>& program) {
+  JobChoice choice{{}, program, std::nullopt};
+  if (point.job.empty()) {
+    if (program.empty()) {
+      return UsageError(absl::StrCat(
+          point.restore_from, " lies in no job's directory, so nobody knows its program: end the ",
+          "command with -- PROGRAM [ARGUMENTS]"));
+    }
+    EV_ASSIGN_OR_RETURN(choice.spec, ResolveJob(flags, GetEnvironment));
+  } else {
+    EV_ASSIGN_OR_RETURN(JobDirectory of,
+                        JobDirectory::Resume(RealFileSystem(), {point.job, point.restore_from,
+                                                                flags, GetEnvironment, program}));
+    choice.spec = of.spec();
+    choice.program = of.program();
+  }
+  choice.spec.directory = directory;
+  choice.spec.restore_from = point.restore_from;
+  return choice;
+}
+
+}  // namespace
+
+const char kResumeHelp[] =
+    "go on with the job in DIR (latest: the newest one under runs/) from its newest good "
+    "checkpoint, or from exactly the one that is named";
+
+absl::StatusOr<JobChoice> ChooseJob(const std::string& resume,
+                                    const std::map<std::string, std::string>& flags,
+                                    const std::vector<std::string>& program) {
+  if (resume.empty()) {
+    EV_ASSIGN_OR_RETURN(JobSpec spec, ResolveJob(flags, GetEnvironment));
+    return JobChoice{std::move(spec), program, std::nullopt};
+  }
+  EV_ASSIGN_OR_RETURN(const ResumePoint point, FindResumePoint(RealFileSystem(), resume));
+  const auto flag = flags.find("job-dir");
+  std::string directory;
+  if (flag != flags.end()) {
+    directory = AbsolutePath(flag->second);
+  } else if (!point.restore_from.empty()) {
+    const std::string said = GetEnvironment("EVERSTEP_JOB_DIR").value_or("");
+    if (!said.empty()) directory = AbsolutePath(said);
+  }
+  if (!directory.empty() && directory != point.job) {
+    if (!point.restore_from.empty()) return BeginFrom(point, directory, flags, program);
+    return UsageError(absl::StrCat("--resume ", resume, " goes on in ", point.job,
+                                   "; leave --job-dir out, or name a checkpoint to begin another "
+                                   "job from"));
+  }
+  if (point.job.empty()) {
+    return UsageError(absl::StrCat(point.restore_from,
+                                   " lies in no job's directory; add --job-dir ",
+                                   "DIR to begin a job from it"));
+  }
+  EV_ASSIGN_OR_RETURN(JobDirectory job,
+                      JobDirectory::Resume(RealFileSystem(), {point.job, point.restore_from, flags,
+                                                              GetEnvironment, program}));
+  JobChoice choice{job.spec(), job.program(), std::nullopt};
+  choice.resumed = std::move(job);
+  return choice;
+}
+
+std::string FinishedNote(const JobDirectory& job) {
+  return absl::StrCat("the job ", job.path(), " is done already: ", job.finished()->step,
+                      " steps, ", job.finished()->time);
+}
+
+}  // namespace everstep
