@@ -114,6 +114,11 @@ int RunAgent(const AgentPlan& plan, const std::vector<std::string>& program,
     return Fail(
         WithExitCode(Annotate(local.status(), "cannot reach the coordinator"), kExitNotNow));
   }
+  // Each run of a job makes a new secret before it listens; the one read above may be of a run that
+  // was killed.
+  secret = ReadSecret(plan.secret_file, deadline);
+  if (!secret.ok()) return Fail(secret.status());
+  host.credentials.secret = *secret;
   host.secret_file = plan.secret_file;
   host.job_directory = plan.spec.directory;
   host.address = plan.address.empty() ? *local : plan.address;

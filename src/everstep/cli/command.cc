@@ -82,7 +82,7 @@ CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
   CLI::App* verb = root.add_subcommand(text.name, text.summary);
   verb->group(text.group);
   verb->footer(
-      absl::StrCat("Every option can be given by the variable in brackets; an option goes "
+      absl::StrCat("A variable in brackets can be given in place of its option, which goes "
                    "before it.\n\nExamples:\n",
                    text.examples));
   if (text.takes_program) verb->formatter(std::make_shared<ProgramFormatter>());

@@ -76,6 +76,8 @@ absl::Status WithOutput(absl::Status status);
 void AddRun(CLI::App& root, Invocation* invocation);
 void AddAgent(CLI::App& root, Invocation* invocation);
 void AddCoordinator(CLI::App& root, Invocation* invocation);
+void AddStatus(CLI::App& root, Invocation* invocation);
+void AddReport(CLI::App& root, Invocation* invocation);
 void AddRecords(CLI::App& root, Invocation* invocation);
 void AddCheckpoint(CLI::App& root, Invocation* invocation);
 

@@ -21,6 +21,7 @@ a signal 128 + its number.
 Examples:
   everstep run -n 4 -- ./train --epochs 10
   everstep run -n 2 -- python3 train.py
+  everstep run --resume latest
   everstep checkpoint digest runs/train-20260101-120000
 )";
 
@@ -124,13 +125,17 @@ int EverstepMain(int argc, char** argv) {
     arguments.erase(dashes, arguments.end());
   }
 
-  CLI::App root("Everstep trains neural networks on many machines, with the same bits on any number.", "everstep");
+  CLI::App root(
+      "Everstep trains neural networks on many machines, with the same bits on any number.",
+      "everstep");
   root.set_version_flag("--version", absl::StrCat("everstep ", kVersion));
   root.footer(kFooter);
   root.require_subcommand(1);
   AddRun(root, &invocation);
   AddAgent(root, &invocation);
   AddCoordinator(root, &invocation);
+  AddStatus(root, &invocation);
+  AddReport(root, &invocation);
   AddRecords(root, &invocation);
   AddCheckpoint(root, &invocation);
 

@@ -108,6 +108,7 @@ absl::Status DirectoryJournal::Writer::ReadFormerRuns() {
   vanished.term = *open;
   vanished.cause = absl::StrCat("the run of term ", *open, " ended without a word");
   vanished.action = "restart";
+  std::string heard = log.records.back().time;
   const absl::StatusOr<std::string> said = ReadWholeFile(fs_, StatusPath(job_));
   if (said.ok()) {
     const absl::StatusOr<JobStatus> status = FromStatusJson(*said, StatusPath(job_));
@@ -115,7 +116,11 @@ absl::Status DirectoryJournal::Writer::ReadFormerRuns() {
       absl::StrAppend(&vanished.cause, "; last heard at step ", status->step, ", ", status->time,
                       " (status.json)");
       vanished.step = status->step;
+      heard = std::max(heard, status->time);
     }
+  }
+  if (const std::optional<double> seconds = SecondsOfTimestamp(heard)) {
+    vanished.lost_seconds = std::max(0.0, WallSeconds() - *seconds);
   }
   Record(std::move(vanished));
   durable_ = -1;  // nobody gave that one to Record

@@ -333,6 +333,9 @@ TEST_F(JournalTest, ARunThatEndedWithoutAWordIsToldByTheNext) {
   EXPECT_EQ(vanished.incident, 8);
   EXPECT_EQ(vanished.term, 1);
   EXPECT_EQ(vanished.step, 120);
+  ASSERT_TRUE(vanished.lost_seconds.has_value()) << "since it was heard last";
+  EXPECT_GE(*vanished.lost_seconds, 0);
+  EXPECT_LT(*vanished.lost_seconds, 60);
   EXPECT_THAT(vanished.cause, HasSubstr("the run of term 1 ended without a word; last heard at "
                                         "step 120, 20"));
   EXPECT_TRUE(Close());

@@ -1,0 +1,60 @@
+// cli: `everstep report`: what happened to a job, and what it cost, from incidents.jsonl.
+//
+// Time lost is the time in which no new step was done because of an incident, each second once:
+//   an incident that was recovered from: as its `recovered` says;
+//   one that ended its run: until the run's end, and the steps that the next run repeated;
+//   a run that vanished: from when it was heard last until the next one trained, and the steps that
+//   this repeated.
+// Repeated steps that no record times are taken to last as long as they did the first time.
+// Wall time is that of the runs, and after a run that vanished until the next began.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "everstep/env/file.h"
+#include "everstep/job/incident_log.h"
+#include "everstep/job/status.h"
+
+namespace everstep {
+
+struct RunReport {
+  int64_t term = 0;
+  std::string began;  // as in the record
+  double seconds = 0;
+  bool vanished = false;
+  std::optional<int> exit_code;  // neither: it still runs, or nobody has said that it vanished
+  std::string reason;
+  std::optional<Step> step;  // reached
+};
+
+struct IncidentReport {
+  JobRecord record;  // its first
+  bool recovered = false;
+  double lost_seconds = 0;
+  int64_t repeated_steps = 0;
+};
+
+struct JobReport {
+  std::vector<RunReport> runs;
+  std::vector<IncidentReport> incidents;
+  std::vector<JobRecord> notes;  // what cost no step: checkpoints that failed, being stopped
+  int64_t unreadable = 0;        // lines
+  double wall_seconds = 0;
+  double lost_seconds = 0;  // at most the wall time
+  double goodput = 1;       // 1 - lost / wall
+};
+
+// `status`: of status.json, for a run that has not ended.
+JobReport MakeReport(const IncidentLog& log, const std::optional<JobStatus>& status);
+std::string ReportText(const JobReport& report);
+std::string ReportJson(const JobReport& report);
+
+// kDataLoss: the job has no incidents.jsonl, as it never ran.
+absl::Status PrintReport(FileSystem& fs, const std::string& job, bool json, std::ostream& out);
+
+}  // namespace everstep

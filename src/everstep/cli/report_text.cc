@@ -1,0 +1,100 @@
+// cli: everstep report: how it is shown.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "everstep/cli/report.h"
+#include "nlohmann/json.hpp"
+
+namespace everstep {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string Count(int64_t n, const char* what) {
+  return absl::StrCat(n, " ", what, n == 1 ? "" : "s");
+}
+
+std::string RunLine(const RunReport& run) {
+  std::string end = "has not ended";
+  if (run.vanished) end = "vanished";
+  if (run.exit_code.has_value()) {
+    end = *run.exit_code == 0 ? "done" : absl::StrCat("exit code ", *run.exit_code);
+  }
+  if (run.step.has_value()) absl::StrAppend(&end, ", step ", *run.step);
+  if (!run.reason.empty()) absl::StrAppend(&end, ": ", run.reason);
+  return absl::StrFormat("  term %-4d %s  %9.1f s  %s\n", run.term, run.began, run.seconds, end);
+}
+
+std::string IncidentLines(const IncidentReport& incident) {
+  const JobRecord& r = incident.record;
+  std::string line = absl::StrFormat("  %-4d %s  %s", r.incident, r.time, r.cause);
+  if (r.oom) absl::StrAppend(&line, ", out of memory");
+  if (!r.host.empty()) absl::StrAppend(&line, ", host ", r.host);
+  if (r.step.has_value()) absl::StrAppend(&line, ", step ", *r.step);
+  absl::StrAppend(&line, "\n       ", r.action.empty() ? "nothing done" : r.action, ", ",
+                  incident.recovered ? "recovered" : "not recovered",
+                  absl::StrFormat(": %.1f s lost, %s repeated", incident.lost_seconds,
+                                  Count(incident.repeated_steps, "step")));
+  if (!r.log.empty()) absl::StrAppend(&line, "\n       log ", r.log);
+  for (const std::string& tail : r.tail) absl::StrAppend(&line, "\n       | ", tail);
+  return absl::StrCat(line, "\n");
+}
+
+ordered_json ToJson(const RunReport& run) {
+  ordered_json json = {{"term", run.term}, {"began", run.began}, {"seconds", run.seconds}};
+  json["state"] = run.vanished ? "vanished" : run.exit_code.has_value() ? "ended" : "open";
+  if (run.exit_code.has_value()) json["exit_code"] = *run.exit_code;
+  if (!run.reason.empty()) json["reason"] = run.reason;
+  if (run.step.has_value()) json["step"] = *run.step;
+  return json;
+}
+
+ordered_json RecordJson(const JobRecord& record) {
+  return ordered_json::parse(ToJsonLine(record), nullptr, false);
+}
+
+}  // namespace
+
+std::string ReportText(const JobReport& report) {
+  std::string text = "runs\n";
+  for (const RunReport& run : report.runs) absl::StrAppend(&text, RunLine(run));
+  if (!report.incidents.empty()) absl::StrAppend(&text, "incidents\n");
+  for (const IncidentReport& incident : report.incidents) {
+    absl::StrAppend(&text, IncidentLines(incident));
+  }
+  if (!report.notes.empty()) absl::StrAppend(&text, "also\n");
+  for (const JobRecord& note : report.notes) {
+    absl::StrAppend(&text, "       ", note.time, "  ", note.kind, ": ", note.cause, "\n");
+  }
+  absl::StrAppend(&text, "total\n  ", Count(report.runs.size(), "run"),
+                  absl::StrFormat(", %.1f s; %s, %.1f s lost; goodput %.1f %%\n",
+                                  report.wall_seconds, Count(report.incidents.size(), "incident"),
+                                  report.lost_seconds, 100 * report.goodput));
+  if (report.unreadable > 0) {
+    absl::StrAppend(&text, "  ", Count(report.unreadable, "line"),
+                    " of incidents.jsonl could not be read and count for nothing\n");
+  }
+  return text;
+}
+
+std::string ReportJson(const JobReport& report) {
+  ordered_json json;
+  json["format"] = "everstep.report.v1";
+  json["runs"] = ordered_json::array();
+  for (const RunReport& run : report.runs) json["runs"].push_back(ToJson(run));
+  json["incidents"] = ordered_json::array();
+  for (const IncidentReport& incident : report.incidents) {
+    json["incidents"].push_back({{"record", RecordJson(incident.record)},
+                                 {"recovered", incident.recovered},
+                                 {"lost_seconds", incident.lost_seconds},
+                                 {"repeated_steps", incident.repeated_steps}});
+  }
+  json["notes"] = ordered_json::array();
+  for (const JobRecord& note : report.notes) json["notes"].push_back(RecordJson(note));
+  json["unreadable_lines"] = report.unreadable;
+  json["wall_seconds"] = report.wall_seconds;
+  json["lost_seconds"] = report.lost_seconds;
+  json["goodput"] = report.goodput;
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace everstep

@@ -1,0 +1,218 @@
+// cli: everstep status, and the verbs status and report.
+#include "everstep/cli/status.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "everstep/base/exit_code.h"
+#include "everstep/base/status.h"
+#include "everstep/cli/command.h"
+#include "everstep/cli/report.h"
+#include "everstep/env/clock.h"
+#include "everstep/job/directory.h"
+#include "everstep/job/resume.h"
+#include "nlohmann/json.hpp"
+
+namespace everstep {
+namespace {
+
+constexpr Duration kWatch = std::chrono::milliseconds(2500);
+constexpr Duration kLook = std::chrono::milliseconds(100);
+
+bool IsOfThisHost(const ProcessIdentity& process) {
+  const ProcessIdentity self = OwnIdentity();
+  return process.host == self.host && process.boot_id == self.boot_id &&
+         process.pid_namespace == self.pid_namespace;
+}
+
+// A holder renews its counter each second.
+bool Lives(FileSystem& fs, const std::string& job, const TermHolder& holder, Duration watch) {
+  if (IsKnownGone(holder.process)) return false;
+  if (IsOfThisHost(holder.process)) return true;
+  for (const Deadline end = After(RealClock(), watch); RealClock().Now() < end;) {
+    SleepFor(kLook);
+    const auto now = NewestTerm(fs, job);
+    if (now.ok() && now->has_value() &&
+        ((*now)->term != holder.term || (*now)->counter != holder.counter)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const char* NameOf(JobLife life) {
+  switch (life) {
+    case JobLife::kNeverRan:
+      return "never ran";
+    case JobLife::kRunning:
+      return "running";
+    case JobLife::kEnded:
+      return "ended";
+    case JobLife::kVanished:
+      return "vanished";
+  }
+  return "";
+}
+
+std::string Row(const char* name, const std::string& value) {
+  return absl::StrFormat("  %-12s %s\n", name, value);
+}
+
+std::string StateOf(const JobGlance& g) {
+  const std::string resume =
+      absl::StrCat("; go on with it by everstep run --resume ", ShellQuoted({g.job}));
+  switch (g.life) {
+    case JobLife::kNeverRan:
+      return absl::StrCat("never ran", resume);
+    case JobLife::kRunning:
+      return absl::StrCat("running, ", g.term->Describe());
+    case JobLife::kEnded:
+      if (!g.outcome.has_value()) return absl::StrCat("ended", resume);
+      if (g.outcome->code == kExitDone) return "done";
+      return absl::StrCat("ended with exit code ", g.outcome->code,
+                          g.outcome->reason.empty() ? "" : ": ", g.outcome->reason, resume);
+    case JobLife::kVanished:
+      break;
+  }
+  std::string heard;
+  if (g.heard_seconds_ago.has_value()) {
+    heard = absl::StrFormat(": last heard %.0f s ago", *g.heard_seconds_ago);
+  }
+  return absl::StrCat("not running", heard, resume);
+}
+
+std::string ProgressOf(const JobStatus& s) {
+  std::string text = absl::StrCat(s.step);
+  if (s.scalars.total_steps > 0) absl::StrAppend(&text, " of ", s.scalars.total_steps);
+  if (s.scalars.epochs > 0) {
+    absl::StrAppend(&text, ", epoch ", s.scalars.epoch + 1, " of ", s.scalars.epochs);
+  }
+  for (const auto& [name, value] : s.scalars.values) {
+    absl::StrAppend(&text, absl::StrFormat(", %s %.4g", name, value));
+  }
+  return text;
+}
+
+std::string TaskLine(const TaskStatus& t) {
+  return absl::StrFormat("  %-12s %s, %s%s, step %d, heard %.1f s before, on %s\n", t.task, t.state,
+                         t.phase.empty() ? "" : "in ", t.phase.empty() ? "no phase known" : t.phase,
+                         t.step, t.silent_seconds, t.host);
+}
+
+template <typename T>
+absl::Status ReadInto(FileSystem& fs, const std::string& path,
+                      absl::StatusOr<T> (*parse)(std::string_view, const std::string&),
+                      std::optional<T>* out) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(fs, path);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  if (!text.ok()) return text.status();
+  EV_ASSIGN_OR_RETURN(*out, parse(*text, path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<JobGlance> GlanceAt(FileSystem& fs, const std::string& job, Duration watch) {
+  JobGlance glance;
+  glance.job = job;
+  EV_ASSIGN_OR_RETURN(glance.term, NewestTerm(fs, job));
+  if (glance.term.has_value()) {
+    glance.life = glance.term->ended                    ? JobLife::kEnded
+                  : Lives(fs, job, *glance.term, watch) ? JobLife::kRunning
+                                                        : JobLife::kVanished;
+  }
+  EV_RETURN_IF_ERROR(ReadInto(fs, StatusPath(job), FromStatusJson, &glance.status));
+  EV_RETURN_IF_ERROR(ReadInto(fs, OutcomePath(job), FromOutcomeJson, &glance.outcome));
+  if (glance.status.has_value()) {
+    if (const auto said = SecondsOfTimestamp(glance.status->time)) {
+      glance.heard_seconds_ago = std::max(0.0, WallSeconds() - *said);
+    }
+  }
+  return glance;
+}
+
+std::string GlanceText(const JobGlance& g) {
+  std::string text = absl::StrCat(Row("job", g.job), Row("state", StateOf(g)));
+  if (!g.status.has_value()) return text;
+  const JobStatus& s = *g.status;
+  if (g.life == JobLife::kRunning)
+    absl::StrAppend(&text, Row("phase", absl::StrCat(s.phase, ": ", s.line)));
+  absl::StrAppend(&text, Row("step", ProgressOf(s)));
+  absl::StrAppend(&text,
+                  Row("checkpoint", s.checkpoint_step < 0
+                                        ? std::string("none in this run")
+                                        : absl::StrFormat("step %d, %.0f s old", s.checkpoint_step,
+                                                          s.checkpoint_age_seconds +
+                                                              g.heard_seconds_ago.value_or(0))));
+  absl::StrAppend(
+      &text,
+      Row("restarts", absl::StrCat(s.restarts, " in this run, ", s.restarts_left,
+                                   " more before a new ", "checkpoint; ", s.incidents,
+                                   s.incidents == 1 ? " incident" : " incidents", " in the job")));
+  if (g.life != JobLife::kRunning) return text;
+  for (const TaskStatus& task : s.tasks) absl::StrAppend(&text, TaskLine(task));
+  return text;
+}
+
+std::string GlanceJson(const JobGlance& g) {
+  nlohmann::ordered_json json;
+  json["job"] = g.job;
+  json["life"] = NameOf(g.life);
+  if (g.heard_seconds_ago.has_value()) json["heard_seconds_ago"] = *g.heard_seconds_ago;
+  const auto part = [](const std::string& text) {
+    return nlohmann::ordered_json::parse(text, nullptr, false);
+  };
+  if (g.term.has_value()) json["term"] = part(ToTermJson(*g.term));
+  if (g.status.has_value()) json["status"] = part(ToStatusJson(*g.status));
+  if (g.outcome.has_value()) json["outcome"] = part(ToOutcomeJson(*g.outcome));
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+namespace {
+
+struct LookArguments {
+  std::string job;
+  bool json = false;
+};
+
+void AddLook(CLI::App& root, Invocation* invocation, const VerbText& text,
+             absl::Status (*look)(const std::string& job, bool json)) {
+  auto arguments = std::make_shared<LookArguments>();
+  CLI::App& verb = AddVerb(root, invocation, text, [arguments, look] {
+    const absl::StatusOr<std::string> job = FindJob(RealFileSystem(), arguments->job);
+    absl::Status status = job.status();
+    if (job.ok()) status = look(*job, arguments->json);
+    return Fail(WithOutput(AsBadData(status)));
+  });
+  verb.add_option("JOB", arguments->job, "a job's directory, or latest: the newest under runs/")
+      ->required();
+  verb.add_flag("--json", arguments->json, "for scripts");
+}
+
+}  // namespace
+
+void AddStatus(CLI::App& root, Invocation* invocation) {
+  AddLook(root, invocation,
+          {"status", "Show how a job is doing", "Jobs",
+           "  everstep status latest\n  everstep status runs/a --json\n"},
+          [](const std::string& job, bool json) {
+            const absl::StatusOr<JobGlance> glance = GlanceAt(RealFileSystem(), job, kWatch);
+            if (!glance.ok()) return glance.status();
+            std::cout << (json ? GlanceJson(*glance) : GlanceText(*glance));
+            return absl::OkStatus();
+          });
+}
+
+void AddReport(CLI::App& root, Invocation* invocation) {
+  AddLook(root, invocation,
+          {"report", "Show what happened to a job, and what it cost", "Jobs",
+           "  everstep report latest\n  everstep report runs/a --json\n"},
+          [](const std::string& job, bool json) {
+            return PrintReport(RealFileSystem(), job, json, std::cout);
+          });
+}
+
+}  // namespace everstep
