@@ -146,8 +146,10 @@ std::string TextOf(const std::vector<Tried>& rejected) {
 }
 
 std::string TextOf(const Tried& tried, const char* what) {
-  return absl::StrFormat("%s: %s; step %d, %d bytes read and verified in %.3f s\n", tried.name(),
-                         what, tried.info.id.step, tried.bytes, tried.seconds);
+  return absl::StrFormat("%s: %s; step %d, %d bytes read and verified in %s\n", tried.name(), what,
+                         tried.info.id.step, tried.bytes,
+                         tried.seconds < 1 ? absl::StrFormat("%.1f ms", 1e3 * tried.seconds)
+                                           : absl::StrFormat("%.1f s", tried.seconds));
 }
 
 std::string TextOf(const Drill& drill) {

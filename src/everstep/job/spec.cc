@@ -12,8 +12,6 @@
 namespace everstep {
 namespace {
 
-constexpr char kRestoreFrom[] = "EVERSTEP_RESTORE_FROM";
-
 absl::Status CheckSpares(const JobSpec& spec, const char* cure, int exit_code) {
   const int spares = spec.workers - spec.replicas;
   if (spares <= 0) return absl::OkStatus();
@@ -141,7 +139,7 @@ absl::StatusOr<JobSpec> JobFromEnvironment(int workers, const Environment& envir
       spec.origins[option.name] = "environment";
     }
   }
-  spec.restore_from = environment(kRestoreFrom).value_or("");
+  spec.restore_from = environment(kRestoreFromVariable).value_or("");
   EV_RETURN_IF_ERROR(Complete(&spec, kExitConfiguration));
   return spec;
 }
@@ -156,7 +154,7 @@ std::map<std::string, std::string> ToSettings(const JobSpec& spec) {
       settings[field.option.Variable()] = value;
     }
   }
-  settings[kRestoreFrom] = spec.restore_from;
+  settings[kRestoreFromVariable] = spec.restore_from;
   return settings;
 }
 

@@ -85,6 +85,9 @@ absl::StatusOr<JobSpec> ResolveAgain(const JobSpec& job, const JobSpec& last,
 // that whoever starts it alone has set.
 absl::StatusOr<JobSpec> JobFromEnvironment(int workers, const Environment& environment);
 
+// The variable that carries JobSpec::restore_from to the workers.
+inline constexpr char kRestoreFromVariable[] = "EVERSTEP_RESTORE_FROM";
+
 // The variables of the job for its processes. Some are there to be empty, lest an agent's own say
 // something.
 std::map<std::string, std::string> ToSettings(const JobSpec& spec);

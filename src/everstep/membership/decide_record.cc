@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "everstep/job/spec.h"
 #include "everstep/membership/decider.h"
 
 namespace everstep {
@@ -76,6 +77,8 @@ void Decider::OnCheckpoint(const CheckpointCommitted& committed) {
   if (state_.checkpoint && place(committed) <= place(*state_.checkpoint)) return;  // said again
   state_.checkpoint = committed;
   state_.checkpoint_at = now_;
+  // A run that was told which checkpoint to begin from goes on from its own ones when it restarts.
+  state_.options.settings[kRestoreFromVariable].clear();
 }
 
 void Decider::OnNote(const WorkerEntry& worker, const Note& note) {

@@ -49,6 +49,22 @@ class RestartTest : public ::testing::Test {
   TestJob job{4};
 };
 
+TEST_F(RestartTest, TheCheckpointARunWasToldToBeginFromCountsUntilItHasOneOfItsOwn) {
+  job.options.settings["EVERSTEP_RESTORE_FROM"] = "/old/checkpoints/step-10-h0-v1.1";
+  job.Train();
+  const auto told = [&] {
+    return job.AgentGot<Spawn>("agent-a").back().settings.at("EVERSTEP_RESTORE_FROM");
+  };
+  EXPECT_EQ(told(), "/old/checkpoints/step-10-h0-v1.1");
+  Dies(2, KilledBy(9));
+  ComesBack(2);
+  EXPECT_EQ(told(), "/old/checkpoints/step-10-h0-v1.1") << "it has none yet";
+  job.Says(0, CheckpointCommitted{job.state.view.id, 1, 10, "p", 1, {}});
+  Dies(2, KilledBy(9));
+  ComesBack(2);
+  EXPECT_EQ(told(), "");
+}
+
 // ---- all stop ----
 
 TEST_F(RestartTest, AKilledWorkerStopsAllWithTheCauseAndTheGraceOfARestart) {

@@ -83,7 +83,10 @@ int RestartsLeft(const RestartBook& book) { return std::max(0, book.max_restarts
 
 RestartVerdict RestartOrEnd(const RestartBook& book, const Fault& fault) {
   const RestartVerdict end{false, {}, CauseText(fault)};
-  if (fault.blame == Blame::kLeave || !book.native || book.max_restarts == 0) return end;
+  if (fault.blame == Blame::kLeave || book.max_restarts == 0) return end;
+  // One that was killed before it could say hello may be native. What another failure of a program
+  // that never does means, its user knows better.
+  if (!book.native && fault.blame != Blame::kOutside) return end;
   // Usage, data, configuration: someone must change something first.
   if (fault.code == kExitUsage || fault.code == kExitBadData || fault.code == kExitConfiguration) {
     return end;

@@ -80,10 +80,12 @@ TEST(RestartOrEnd, BeforeAnyViewOnlyWhatCameFromOutsideRestarts) {
   EXPECT_TRUE(Restarts(book, FaultAt(-1, Blame::kOutside, 137)));
 }
 
-TEST(RestartOrEnd, ProgramsThatNeverSaidHelloEndAtOnce) {
+TEST(RestartOrEnd, ProgramsThatNeverSaidHelloEndByTheirOwnFaultAndRestartWhenKilled) {
   RestartBook book = InTraining();
   book.native = false;
-  EXPECT_FALSE(Restarts(book, FaultAt(-1, Blame::kOutside)));
+  EXPECT_FALSE(Restarts(book, FaultAt(-1, Blame::kOwn)));
+  EXPECT_FALSE(Restarts(book, FaultAt(-1, Blame::kAgain, kExitNotNow)));
+  EXPECT_TRUE(Restarts(book, FaultAt(-1, Blame::kOutside, 137)));
 }
 
 TEST(RestartOrEnd, NoRestartsWantedMeansNoneAndTheReasonIsPlain) {
