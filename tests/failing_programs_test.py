@@ -100,7 +100,7 @@ class FailingPrograms(unittest.TestCase):
 
     def test_one_that_fails_at_the_same_step_each_time_is_tried_three_times(self):
         for how, code, words in (("exit", 3, "about to fail by exit"), ("segv", 139, "SIGSEGV"),
-                                 ("abort", 134, "SIGABRT"), ("throw", 1, "the record cannot be understood")):
+                                 ("abort", 134, "SIGABRT")):
             with self.subTest(how=how):
                 result = self.run_faulty(how)
                 text = result.stdout + result.stderr
@@ -119,13 +119,21 @@ class FailingPrograms(unittest.TestCase):
                 last = ev.run([ev.EVERSTEP, "checkpoint", "ls", "--json", self.job])
                 self.assertEqual(json.loads(last.stdout)[-1]["step"], 90, last.stdout)
 
+    def test_a_layer_that_throws_is_a_mistake_of_the_model_and_not_tried_again(self):
+        result = self.run_faulty("throw")
+        text = result.stdout + result.stderr
+        self.assertEqual(result.returncode, 78, text)
+        self.assertIn("layer 'trap'", text)
+        self.assertIn("the record cannot be understood", text)
+        self.assertEqual([r["action"] for r in self.records("worker_failed")], ["end"])
+
     def test_one_killed_from_outside_each_time_uses_the_budget_up(self):
         result = self.run_faulty("kill", options=["--max-restarts", "3"])
         text = result.stdout + result.stderr
         self.assertEqual(result.returncode, 137, text)
         self.assertEqual([r["action"] for r in self.records("worker_failed")],
                          ["restart"] * 3 + ["end"], text)
-        self.assertIn("used up", text)
+        self.assertIn("all that --max-restarts allows", text)
 
     def test_no_restarts_when_none_are_wanted(self):
         result = self.run_faulty("segv", options=["--max-restarts", "0"])

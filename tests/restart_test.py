@@ -140,7 +140,7 @@ class Restart(unittest.TestCase):
             text = self.output(log)
             log.close()
             # Ten deaths without a checkpoint between them are the end of it; then it is run again.
-            if process.returncode != 0 and "used up" in text:
+            if process.returncode != 0 and "--max-restarts allows" in text:
                 self.assertEqual(self.run_again_to_the_end(job), 0)
             else:
                 self.assertEqual(process.returncode, 0, f"after {killed} kills, seed {SEED}:\n{text}")

@@ -227,10 +227,13 @@ void DirectoryJournal::Writer::RenewTerm() {
   const TimePoint began = Now();
   renew_at_ = began + options_.interval;
   absl::Status status = term_.Renew();
+  // On a disk that is full or read-only nobody can make the file of a next term either.
+  const bool nobody_can = absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
   // Looked for after the renewal: one that took the next term before has seen this one stand still.
-  if (status.ok()) {
+  if (status.ok() || nobody_can) {
     const absl::StatusOr<bool> superseded = term_.IsSuperseded();
-    status = superseded.status();
+    if (status.ok()) status = superseded.status();
+    if (superseded.ok() && nobody_can) renewed_ = began;
     if (superseded.ok() && *superseded && !superseded_.exchange(true) && options_.warn) {
       options_.warn(absl::StrCat("job directory ", job_, ": another run holds a higher term than ",
                                  number_, "; this one ends"));

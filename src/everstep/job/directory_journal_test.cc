@@ -29,7 +29,10 @@ class TroubledDisk : public MemoryFileSystem {
  public:
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path,
                                                                Create create, int mode) override {
-    if (absl::StrContains(path, refuse) && !refuse.empty()) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool refused = absl::StrContains(path, refuse) && !refuse.empty();
+    lock.unlock();
+    if (refused) {
       return absl::ResourceExhaustedError(absl::StrCat("cannot open ", path, ": no space"));
     }
     auto file = MemoryFileSystem::OpenForWriting(path, create, mode);
@@ -39,6 +42,7 @@ class TroubledDisk : public MemoryFileSystem {
   // Appends block until Release.
   void Hang() { Set(&hangs_, true); }
   void Release() { Set(&hangs_, false); }
+  void Refuse(const std::string& paths) { Set(&refuse, paths); }
   void SetRoom(int64_t bytes) { Set(&room_, bytes); }
   void FailSyncs(int count) { Set(&failing_syncs_, count); }
 
@@ -227,6 +231,20 @@ TEST_F(JournalTest, ADiskThatHangsBlocksNobodyAndEndsTheLease) {
   disk_.Release();
   EXPECT_TRUE(Await([&] { return (*NewestTerm(disk_, "/j"))->ended; }));
   EXPECT_EQ(Kinds().size() > 0, true);
+}
+
+TEST_F(JournalTest, OnAFullDiskTheLeaseIsHeldUntilAnotherRunHasTheNextTerm) {
+  options_.lease = milliseconds(200);
+  Open();
+  disk_.Refuse("terms");
+  SleepFor(milliseconds(600));
+  EXPECT_TRUE(journal_->lease_held());
+  EXPECT_FALSE(journal_->superseded());
+  disk_.Refuse("");
+  auto file = disk_.OpenForWriting("/j/terms/9", FileSystem::Create::kExclusive);
+  ASSERT_TRUE(file.ok());
+  disk_.Refuse("terms");
+  EXPECT_TRUE(Await([&] { return journal_->superseded(); }));
 }
 
 TEST_F(JournalTest, TheLeaseIsHeldAsLongAsTheTermIsRenewed) {
