@@ -241,7 +241,7 @@ TEST_F(JournalTest, OnAFullDiskTheLeaseIsHeldUntilAnotherRunHasTheNextTerm) {
   EXPECT_TRUE(journal_->lease_held());
   EXPECT_FALSE(journal_->superseded());
   disk_.Refuse("");
-  auto file = disk_.OpenForWriting("/j/terms/9", FileSystem::Create::kExclusive);
+  auto file = disk_.OpenForWriting("/j/terms/9", FileSystem::Create::kExclusive, 0644);
   ASSERT_TRUE(file.ok());
   disk_.Refuse("terms");
   EXPECT_TRUE(Await([&] { return journal_->superseded(); }));
