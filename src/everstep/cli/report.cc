@@ -156,8 +156,14 @@ class Reckoner {
     if (training == nullptr) return;
     incident->recovered = true;
     if (!first.step.has_value() || !training->step.has_value()) return;
-    incident->repeated_steps = std::max<int64_t>(0, *first.step - *training->step);
-    const double again = static_cast<double>(incident->repeated_steps) * SecondsPerStep(at);
+    // Its own run may have begun to repeat them.
+    const JobRecord* restart = training;
+    for (size_t i = next; i-- > at + 1;) {
+      if (records_[i].kind == kind::kTraining && records_[i].step) restart = &records_[i];
+    }
+    incident->repeated_steps = std::max<int64_t>(0, *first.step - *restart->step);
+    const auto left = std::max<int64_t>(0, *first.step - *training->step);
+    const double again = static_cast<double>(left) * SecondsPerStep(at);
     spans->push_back({TimeOf(*training), TimeOf(*training) + again});
   }
 

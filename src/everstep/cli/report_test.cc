@@ -50,6 +50,21 @@ TEST_F(ReportTest, ARunWithoutIncidentsLosesNothing) {
   EXPECT_THAT(ReportText(report), Not(HasSubstr("could not be read")));
 }
 
+TEST_F(ReportTest, StepsRepeatedCountFromWhereItsOwnRunWentOnThoughThatVanishedToo) {
+  Line(0, R"("kind":"run_started","term":1)");
+  Line(2, R"("kind":"training","term":1,"step":0)");
+  Line(10, R"("kind":"worker_failed","incident":1,"term":1,"step":500,"action":"restart")");
+  Line(12, R"("kind":"training","term":1,"step":100)");
+  Line(20, R"("kind":"run_vanished","incident":2,"term":1,"step":400,"lost_seconds":1)");
+  Line(21, R"("kind":"run_started","term":2)");
+  Line(22, R"("kind":"training","term":2,"step":350)");
+  Line(40, R"("kind":"run_ended","term":2,"exit_code":0)");
+  const JobReport report = Make();
+  ASSERT_EQ(report.incidents.size(), 2u);
+  EXPECT_EQ(report.incidents[0].repeated_steps, 400);
+  EXPECT_EQ(report.incidents[1].repeated_steps, 50);
+}
+
 TEST_F(ReportTest, ARecoveredIncidentCostsWhatItsRecoverySays) {
   Line(0, R"("kind":"run_started","term":1)");
   Line(

@@ -14,7 +14,8 @@ namespace {
 
 // Between two failures, where nothing better is known.
 constexpr Duration kAssumedMtbf = std::chrono::hours(4);
-constexpr Duration kShortestInterval = std::chrono::seconds(15);
+// Also until the first one, which shows what one costs.
+constexpr Duration kShortestInterval = std::chrono::seconds(1);
 constexpr Duration kLongestInterval = std::chrono::minutes(30);
 // Writing in the background takes processor time and bandwidth from training, too.
 constexpr int kWriteShare = 10;

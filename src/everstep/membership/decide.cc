@@ -192,10 +192,15 @@ std::string Decider::NameFor(const WorkerEntry& worker) const {
   std::string name = worker.task.ToString();
   auto it = state_.agents.find(worker.agent);
   if (it == state_.agents.end()) return name;
-  const std::string& host = it->second.self.host;
-  const bool several = std::any_of(state_.agents.begin(), state_.agents.end(),
-                                   [&](const auto& a) { return a.second.self.host != host; });
-  return several ? absl::StrCat(name, " on ", host) : name;
+  const Register& self = it->second.self;
+  const std::string host = HostForPeople(self.host);
+  bool several = false, namesake = false;
+  for (const auto& [agent, entry] : state_.agents) {
+    if (entry.self.host == self.host) continue;
+    several = true;
+    namesake = namesake || HostForPeople(entry.self.host) == host;
+  }
+  return several ? absl::StrCat(name, " on ", namesake ? self.address : host) : name;
 }
 
 std::vector<std::string> Decider::ReachableAgents() const {
@@ -258,6 +263,8 @@ std::string Decider::Line() const {
   }
   return "ended";
 }
+
+std::string HostForPeople(const std::string& host) { return host.substr(0, host.find('/')); }
 
 std::string SecondsText(Duration d) { return absl::StrFormat("%.1f s", ToSeconds(d)); }
 

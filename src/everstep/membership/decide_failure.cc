@@ -141,8 +141,8 @@ void Decider::GiveUpLost() {
       SetState(worker, WorkerState::kGone);
       if (IsStopping() || (worker.trouble && worker.trouble->proven)) continue;
       Prove(worker, kExitNotNow,
-            absl::StrCat("was lost with its host ", agent.self.host, ": agent ", name,
-                         " has not been heard for ", SecondsText(now_ - agent.away_since)));
+            absl::StrCat("was lost with its host ", HostForPeople(agent.self.host), ": agent ",
+                         name, " has not been heard for ", SecondsText(now_ - agent.away_since)));
       worker.trouble->lost = true;
     }
   }

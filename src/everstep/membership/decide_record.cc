@@ -34,7 +34,7 @@ JobRecord Decider::RecordOf(const char* kind, const WorkerEntry* worker) const {
   if (worker == nullptr) return record;
   record.task = worker->task.ToString();
   if (auto agent = state_.agents.find(worker->agent); agent != state_.agents.end()) {
-    record.host = agent->second.self.host;
+    record.host = HostForPeople(agent->second.self.host);
   }
   return record;
 }

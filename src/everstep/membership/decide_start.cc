@@ -67,7 +67,8 @@ void Decider::OnRegister(const Register& self) {
   AgentEntry entry;
   entry.self = self;
   state_.agents[self.agent] = std::move(entry);
-  Log(absl::StrCat("agent ", self.agent, " of host ", self.host, " offers ", self.slots, " slots"));
+  Log(absl::StrCat("agent ", self.agent, " of host ", HostForPeople(self.host), " offers ",
+                   self.slots, " slots"));
   if (state_.phase == JobPhase::kGathering) return StartIfEnough();
   TellAgent(self.agent, Notice{absl::StrCat("the job has its ", state_.options.workers,
                                             " workers already; this agent stays idle")});
@@ -110,7 +111,8 @@ void Decider::WaitForAgents() {
   std::vector<std::string> have;
   for (const auto& [name, agent] : state_.agents) {
     if (agent.lost) continue;
-    have.push_back(absl::StrCat(name, " on ", agent.self.host, " with ", agent.self.slots));
+    have.push_back(
+        absl::StrCat(name, " on ", HostForPeople(agent.self.host), " with ", agent.self.slots));
   }
   const std::string list = have.empty() ? "no agent is here" : "here are " + NamesOf(have);
   const int missing = state_.options.workers - Slots();

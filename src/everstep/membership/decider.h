@@ -131,6 +131,8 @@ class Decider {
   Decision decision_;
 };
 
+// "a" of "a/17/4026531833": hosts say which boot and network namespace they are, too.
+std::string HostForPeople(const std::string& host);
 std::string MoreSlots(int missing);                           // "1 more slot", "2 more slots"
 std::string SecondsText(Duration d);                          // "2.0 s"
 std::vector<std::string> LastLines(const std::string& tail);  // at most 20

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "everstep/membership/decider.h"
+
 namespace everstep {
 namespace {
 
@@ -30,7 +32,7 @@ TaskStatus StatusOf(TimePoint now, const JobState& state, const WorkerEntry& wor
   TaskStatus status;
   status.task = worker.task.ToString();
   if (auto agent = state.agents.find(worker.agent); agent != state.agents.end()) {
-    status.host = agent->second.self.host;
+    status.host = HostForPeople(agent->second.self.host);
   }
   status.state = NameOf(worker.state);
   if (worker.beat) {
