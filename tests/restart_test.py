@@ -1,6 +1,7 @@
 # tests: promise 1 for whole jobs: whatever is killed when, the job run again ends with the weights of
 # the undisturbed run, on any number of workers.
 #   restart_test.py [KILLS_OF_ALL [KILLS_OF_ONE [SEED]]]
+import json
 import os
 import pathlib
 import random
@@ -117,6 +118,42 @@ class Restart(unittest.TestCase):
 
     def run_again(self, job):
         return ev.run([ev.EVERSTEP, "run", "--resume", job, *self.program], timeout=10)
+
+    def test_damaged_checkpoints_are_passed_over_and_put_on_record(self):
+        job = pathlib.Path(self.scratch.name) / "damaged"
+        process, log = self.start(job, 2, False)
+        checkpoints = lambda: sorted((job / "checkpoints").glob("step-*"), key=lambda p: int(p.name.split("-")[1]))
+        self.wait_until(process, lambda: len(checkpoints()) >= 4, 20)
+        ev.kill_all(self.scratch.name)
+        process.wait()
+        newest, second, third = checkpoints()[-1], checkpoints()[-2], checkpoints()[-3]
+        data = bytearray((newest / "state.data-00001-of-00002").read_bytes())
+        data[len(data) // 2] ^= 1
+        (newest / "state.data-00001-of-00002").write_bytes(data)
+        (second / "state.data-00000-of-00002").unlink()
+        process, log = self.start(job, 3, True)
+        self.assertEqual(process.wait(60), 0, self.output(log))
+        self.assertEqual(ev.digest(job), self.wanted)
+        records = [json.loads(line) for line in (job / "incidents.jsonl").read_text().splitlines()]
+        rejected = {r["step"]: r["cause"] for r in records if r["kind"] == "checkpoint_rejected"}
+        step = lambda path: int(path.name.split("-")[1])
+        self.assertEqual(set(rejected), {step(newest), step(second)})
+        self.assertIn("state.data-00001-of-00002", rejected[step(newest)])
+        self.assertIn("state.data-00000-of-00002", rejected[step(second)])
+        training = [r["step"] for r in records if r["kind"] == "training"]
+        self.assertEqual(training[-1], step(third))
+
+    def test_when_no_checkpoint_is_good_the_job_does_not_begin_anew_by_itself(self):
+        job = pathlib.Path(self.scratch.name) / "rotten"
+        process, log = self.start(job, 2, False)
+        self.wait_until(process, lambda: list((job / "checkpoints").glob("step-*")), 20)
+        ev.kill_all(self.scratch.name)
+        process.wait()
+        for index in job.glob("checkpoints/step-*/state.index"):
+            index.write_bytes(b"")
+        process, log = self.start(job, 2, True)
+        self.assertEqual(process.wait(30), 65, self.output(log))
+        self.assertIn("state.index", self.output(log))
 
     def test_single_workers_killed(self):
         dice = random.Random(SEED + 1)

@@ -176,6 +176,7 @@ int RunCoordinator(const CoordinatorArguments& arguments) {
   // Before any thread is there.
   SignalQueue signals({SIGTERM, SIGINT, SIGHUP});
   IgnoreSignal(SIGPIPE);
+  IgnoreSignal(SIGXFSZ);  // a file that may not grow is an error of that file
   const int announce = DescriptorIn(arguments.announce_fd);
   // To whoever started this process by program, else to the terminal.
   const auto fail = [announce](const absl::Status& status) {

@@ -186,6 +186,7 @@ absl::Status Engine::EnterView() {
       return absl::CancelledError("told to leave before the first step");
     }
     Perform(machine_.Start(Now()));
+    for (Note& note : std::exchange(unsaid_, {})) parts_.control->Send(std::move(note));
   }
   PollOrders();
   while (machine_.state() != WorkerMachine::State::kRunning) {

@@ -158,7 +158,8 @@ class Engine {
   uint64_t call_ = 0;  // names the running Train or Evaluate and its arguments
   History history_ = 0;
   bool restored_ = false;
-  bool unfindable_ = false;  // a restart would not find the state that was restored
+  std::vector<Note> unsaid_;  // nothing counts before hello
+  bool unfindable_ = false;   // a restart would not find the state that was restored
   Checkpointer checkpointer_;
   std::optional<CheckpointOutcome> last_outcome_;  // equal on all members but for the reason
   TimePoint last_checkpoint_;                      // when it began, or the training

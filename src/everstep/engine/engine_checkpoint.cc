@@ -45,7 +45,7 @@ absl::Status Engine::Restore() {
   for (const RejectedCheckpoint& rejected : restored->rejected) {
     const std::string why(rejected.why.message());
     log::Warning("engine", "passes over a checkpoint: {}", why);
-    parts_.control->Send(Note{record_kind::kCheckpointRejected, rejected.id.step, why});
+    unsaid_.push_back({record_kind::kCheckpointRejected, rejected.id.step, why});
   }
   history_ = restored->history;
   parts_.phases->SetStep(step());

@@ -347,7 +347,8 @@ class MiniCoordinator {
       at_[worker] = {closed->history, closed->step, closed->digest};
       Arrived(worker, joined_);
     }
-    if (const auto* note = std::get_if<Note>(&message)) notes_.push_back(*note);
+    const bool known = at_.count(worker) != 0;  // nothing counts before hello
+    if (const auto* note = std::get_if<Note>(&message); note && known) notes_.push_back(*note);
     if (const auto* done = std::get_if<CheckpointCommitted>(&message)) said_.push_back(done->step);
     if (std::holds_alternative<LinkLost>(message) && !closing_) {
       closing_ = true;

@@ -47,6 +47,7 @@ absl::Status PosixError(const char* what, const std::string& path, int error) {
       return absl::PermissionDeniedError(message);
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
       return absl::ResourceExhaustedError(message);
     default:
       return absl::UnavailableError(message);

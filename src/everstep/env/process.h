@@ -93,8 +93,9 @@ bool HasChildren();  // living or not reaped
 // some were still there at `deadline` (asleep in the kernel).
 bool KillAllChildren(Deadline deadline);
 
-// For SIGPIPE (a write without a reader is then an error, not the end) and SIGTTOU (a process in
-// the background may then write to a terminal that is set to `tostop`). Children do not inherit it.
+// For SIGPIPE (a write without a reader is then an error, not the end), SIGXFSZ (the same for a file
+// that may not grow) and SIGTTOU (a process in the background may then write to a terminal that is
+// set to `tostop`). Children do not inherit it.
 void IgnoreSignal(int signal);
 
 // From now on what this process writes to standard error is added to `path`, which is made.

@@ -1,6 +1,8 @@
 // runtime: WorkerProcess.
 #include "everstep/runtime/worker_process.h"
 
+#include <signal.h>
+
 #include <cstdio>
 #include <utility>
 
@@ -14,6 +16,7 @@
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/file.h"
+#include "everstep/env/process.h"
 #include "everstep/env/signals.h"
 #include "everstep/job/directory.h"
 #include "everstep/learner/kernels_info.h"
@@ -54,6 +57,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::FromEnvironment() 
   log::Init(level, worker->settings_.task.ToString());
   EV_RETURN_IF_ERROR(worker->CheckBaseline());
   LeaveOnSignal(worker->probe_.leave_flag());
+  IgnoreSignal(SIGXFSZ);  // a checkpoint that may not grow is one that fails
   SetFloatEnvironment();
   return worker;
 }

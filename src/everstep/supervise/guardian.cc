@@ -66,6 +66,7 @@ void WaitForOrphans(SignalQueue& signals, Deadline deadline) {
 
 int RunGuarded(const std::function<int(const GuardedProcess&)>& body, Duration orphan_grace) {
   IgnoreSignal(SIGPIPE);
+  IgnoreSignal(SIGXFSZ);  // a file that may not grow is an error of that file
   IgnoreSignal(SIGTTOU);  // the copy is in the background of a terminal
   BecomeSubreaper();
   // Before the copy is made, so that none is missed on either side.
