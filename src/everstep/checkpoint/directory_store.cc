@@ -61,6 +61,10 @@ std::string DirectoryStore::RetiredPath(const std::string& path) const {
 
 absl::Status DirectoryStore::MakeDirectory() {
   if (fs_.IsDirectory(options_.directory)) return absl::OkStatus();
+  const std::string parent = DirectoryOf(options_.directory);
+  if (!fs_.IsDirectory(parent)) {  // made again it would be where nobody looks
+    return absl::NotFoundError(absl::StrCat(parent, " is gone: was it moved or removed?"));
+  }
   EV_RETURN_IF_ERROR(fs_.CreateDirectories(options_.directory));
   return fs_.SyncDirectory(DirectoryOf(options_.directory));
 }

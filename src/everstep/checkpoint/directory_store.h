@@ -20,6 +20,7 @@ struct DirectoryStoreOptions {
   int keep_last = 0;    // the newest so many stay; 0: all
   Step keep_every = 0;  // those of steps that are multiples of it stay; 0: none for that
   std::string only;     // restore this checkpoint (a path or prefix) or fail; empty: the newest
+  std::string origin;   // the one to restore where the directory has no good one; empty: none
 };
 
 class DirectoryStore : public CheckpointStore {
@@ -33,8 +34,9 @@ class DirectoryStore : public CheckpointStore {
                       int num_shards) override;
   void Abandon(const CheckpointId& id) override;
   std::string PathOf(const CheckpointId& id) const override;
-  // With `only`, the history to go on with is one that nothing in the directory has, when that
-  // holds anything newer: what is trained from here on is newer than what it replaces.
+  // With `only`, and from `origin`, the history to go on with is one that nothing in the directory
+  // has, when that holds anything newer: what is trained from here on is newer than what it
+  // replaces.
   absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state) override;
 
   // Removes what saves of any id left uncommitted, and half-removed ones, e.g. after a crash. Only
@@ -50,7 +52,8 @@ class DirectoryStore : public CheckpointStore {
   void Tidy(const CheckpointId& id, absl::Span<const TensorSpan> state);
   absl::Status WriteNote(const CheckpointId& id, const std::vector<CheckpointInfo>& kept);
   absl::Status Retire(const std::vector<CheckpointInfo>& retired);
-  absl::StatusOr<RestoredCheckpoint> RestoreOnly(absl::Span<const TensorSpan> state);
+  absl::StatusOr<RestoredCheckpoint> RestoreNamed(const std::string& path,
+                                                  absl::Span<const TensorSpan> state);
 
   FileSystem& fs_;
   const DirectoryStoreOptions options_;

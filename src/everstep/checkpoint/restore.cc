@@ -1,5 +1,6 @@
 // checkpoint: the directory store, reading: the newest good one, or the one that is wanted.
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,20 +30,28 @@ absl::Status UsersToChange(const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<RestoredCheckpoint> DirectoryStore::Restore(absl::Span<const TensorSpan> state) {
-  if (!options_.only.empty()) return RestoreOnly(state);
+  if (!options_.only.empty()) return RestoreNamed(options_.only, state);
   RestoredCheckpoint restored;
-  EV_ASSIGN_OR_RETURN(
-      const CheckpointInfo newest,
-      NewestCheckpoint(
-          fs_, options_.directory, [&](const StoredState& stored) { return Fill(stored, state); },
-          &restored.rejected));
-  restored.id = newest.id;
-  restored.history = newest.id.history;
-  return restored;
+  const absl::StatusOr<CheckpointInfo> newest = NewestCheckpoint(
+      fs_, options_.directory, [&](const StoredState& stored) { return Fill(stored, state); },
+      &restored.rejected);
+  if (newest.ok()) {
+    restored.id = newest->id;
+    restored.history = newest->id.history;
+    return restored;
+  }
+  const bool none_is_good = absl::IsNotFound(newest.status()) ||
+                            absl::IsDataLoss(newest.status()) ||
+                            absl::IsFailedPrecondition(newest.status());
+  if (!none_is_good || options_.origin.empty()) return newest.status();
+  EV_ASSIGN_OR_RETURN(RestoredCheckpoint begun, RestoreNamed(options_.origin, state));
+  begun.rejected = std::move(restored.rejected);
+  return begun;
 }
 
-absl::StatusOr<RestoredCheckpoint> DirectoryStore::RestoreOnly(absl::Span<const TensorSpan> state) {
-  const absl::StatusOr<std::string> prefix = FindCheckpoint(fs_, options_.only);
+absl::StatusOr<RestoredCheckpoint> DirectoryStore::RestoreNamed(
+    const std::string& path, absl::Span<const TensorSpan> state) {
+  const absl::StatusOr<std::string> prefix = FindCheckpoint(fs_, path);
   if (!prefix.ok()) return UsersToChange(prefix.status());
   const auto stored = StoredState::Open(fs_, *prefix);
   if (!stored.ok()) return UsersToChange(stored.status());

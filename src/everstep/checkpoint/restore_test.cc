@@ -35,10 +35,11 @@ class RestoreTest : public ::testing::Test {
  protected:
   RestoreTest() { EXPECT_TRUE(fs_.CreateDirectories("/job").ok()); }
   static DirectoryStoreOptions In(const std::string& directory, const std::string& only = "") {
-    return {directory, 0, 0, only};
+    return {directory, 0, 0, only, ""};
   }
   void Save(const CheckpointId& id, int64_t seed = 5, const std::string& directory = "/job/c") {
     Seeded state(id.step, seed);
+    ASSERT_TRUE(fs_.CreateDirectories(DirectoryOf(directory)).ok());
     DirectoryStore store(fs_, In(directory));
     ASSERT_TRUE(store.SaveShard(id, state.tensors(), {0, 2}).ok());
     ASSERT_TRUE(store.SaveShard(id, state.tensors(), {1, 2}).ok());
@@ -113,6 +114,27 @@ TEST_F(RestoreTest, WhenAllAreDamagedThatIsDataLossAndNotABeginning) {
   ASSERT_TRUE(fs_.Rename(Path(10), "/job/c/x").ok());
   ASSERT_TRUE(fs_.Remove("/job/c/x/state.index").ok());
   EXPECT_EQ(Restore().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(RestoreTest, AJobBegunFromACheckpointFallsBackToItWhileItHasNoGoodOneOfItsOwn) {
+  Save({50, 0, {1, 1}}, 5, "/other/c");
+  DirectoryStoreOptions options = In("/job/c");
+  options.origin = "/other/c/step-50-h0-v1.1";
+  DirectoryStore store(fs_, options);
+  auto restored = store.Restore(got_.tensors());
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->id.step, 50);
+  EXPECT_FALSE(restored->is_newest) << "a restart must find it in the job itself";
+  Save(60);
+  EXPECT_EQ(store.Restore(got_.tensors()).value().id.step, 60);
+  Damage(60);
+  restored = store.Restore(got_.tensors());
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->id.step, 50);
+  ASSERT_EQ(restored->rejected.size(), 1u);
+  EXPECT_EQ(restored->history, 1) << "what comes now is newer than what was passed over";
+  Seeded want(50);
+  EXPECT_EQ(FullDigest(got_.tensors()), FullDigest(want.tensors()));
 }
 
 TEST_F(RestoreTest, TheContentCountsNotTheName) {

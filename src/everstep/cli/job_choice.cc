@@ -5,6 +5,7 @@
 #include "everstep/base/status.h"
 #include "everstep/cli/command.h"
 #include "everstep/env/environment.h"
+#include "everstep/env/pipe.h"
 #include "everstep/job/resume.h"
 
 namespace everstep {
@@ -31,7 +32,8 @@ absl::StatusOr<JobChoice> BeginFrom(const ResumePoint& point, const std::string&
     choice.program = of.program();
   }
   choice.spec.directory = directory;
-  choice.spec.restore_from = point.restore_from;
+  choice.spec.restore_from.clear();
+  choice.spec.begin_from = point.restore_from;
   return choice;
 }
 
@@ -71,6 +73,7 @@ absl::StatusOr<JobChoice> ChooseJob(const std::string& resume,
   EV_ASSIGN_OR_RETURN(JobDirectory job,
                       JobDirectory::Resume(RealFileSystem(), {point.job, point.restore_from, flags,
                                                               GetEnvironment, program}));
+  for (const std::string& note : job.notes()) WriteAll(2, absl::StrCat("everstep: ", note, "\n"));
   JobChoice choice{job.spec(), job.program(), std::nullopt};
   choice.resumed = std::move(job);
   return choice;

@@ -104,6 +104,8 @@ StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::stri
   facts.job_dir = ShellQuoted({job.path()});
   if (!spec.restore_from.empty()) {
     facts.goes_on = absl::StrCat("from ", spec.restore_from);
+  } else if (!plan.resumed.has_value() && !spec.begin_from.empty()) {
+    facts.goes_on = absl::StrCat("from ", spec.begin_from);
   } else if (plan.resumed.has_value()) {
     facts.goes_on = "from its newest good checkpoint";
   }

@@ -1,10 +1,7 @@
 // job: the job directory.
 #include "everstep/job/directory.h"
 
-#include <algorithm>
-
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
@@ -33,12 +30,23 @@ absl::Status WriteNew(FileSystem& fs, const std::string& path, std::string_view 
   return status;
 }
 
-// Whether a checkpoint was ever made in the job.
-bool HasCheckpoints(FileSystem& fs, const std::string& job) {
-  const absl::StatusOr<std::vector<std::string>> names = fs.List(CheckpointsPath(job));
-  if (!names.ok()) return false;
-  return std::any_of(names->begin(), names->end(),
-                     [](const std::string& name) { return absl::StartsWith(name, "step-"); });
+// resolved.json or run.json. kNotFound: it is not there.
+absl::StatusOr<ResolvedJob> ReadResolved(FileSystem& fs, const std::string& path) {
+  EV_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(fs, path));
+  return FromResolvedJson(text, path);
+}
+
+// What belongs to the job for its whole life is in both files; a difference is damage that would
+// make it another training.
+absl::Status CheckSame(const JobSpec& made, const JobSpec& last, const std::string& job) {
+  const auto text = [](const JobSpec& spec) {
+    return absl::StrCat("replicas ", spec.replicas, ", seed ", spec.seed, ", threads per replica ",
+                        spec.threads_per_replica, ", CPU baseline ", spec.cpu_baseline);
+  };
+  if (text(made) == text(last)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(ResolvedPath(job), " says ", text(made), " but ",
+                                          RunPath(job), " ", text(last),
+                                          ": one of them is damaged; remove that one"));
 }
 
 absl::Status CannotBeMade(const absl::Status& status, const std::string& path) {
@@ -132,35 +140,43 @@ absl::Status JobDirectory::MakeToken() {
 }
 
 absl::StatusOr<JobDirectory> JobDirectory::Resume(FileSystem& fs, const ResumedJob& job) {
-  const std::string path = ResolvedPath(job.directory);
-  const absl::StatusOr<std::string> text = ReadWholeFile(fs, path);
-  if (absl::IsNotFound(text.status())) {
+  std::vector<std::string> notes;
+  absl::StatusOr<ResolvedJob> made = ReadResolved(fs, ResolvedPath(job.directory));
+  absl::StatusOr<ResolvedJob> last = ReadResolved(fs, RunPath(job.directory));
+  if (absl::IsNotFound(made.status()) && absl::IsNotFound(last.status())) {
     return WithExitCode(
         absl::NotFoundError(
             absl::StrCat(job.directory, " holds no job; start one there by everstep run --job-dir ",
                          job.directory, " -- PROGRAM [ARGUMENTS]")),
         kExitConfiguration);
   }
-  if (!text.ok()) return text.status();
-  EV_ASSIGN_OR_RETURN(const ResolvedJob made, FromResolvedJson(*text, path));
-  ResolvedJob last = made;
-  const absl::StatusOr<std::string> run = ReadWholeFile(fs, RunPath(job.directory));
-  if (run.ok()) {
-    EV_ASSIGN_OR_RETURN(last, FromResolvedJson(*run, RunPath(job.directory)));
+  // Each can stand for the other; a job that was never run has no run.json.
+  if (!made.ok() && !last.ok()) return absl::IsNotFound(made.status()) ? last.status() : made.status();
+  if (!made.ok()) {
+    notes.push_back(absl::StrCat("going by run.json alone: ", made.status().message()));
+    made = last;
+  } else if (!last.ok()) {
+    if (!absl::IsNotFound(last.status())) {
+      notes.push_back(absl::StrCat("going by resolved.json alone: ", last.status().message()));
+    }
+    last = made;
   }
-  EV_ASSIGN_OR_RETURN(JobSpec spec, ResolveAgain(made.spec, last.spec, job.flags, job.environment));
+  EV_RETURN_IF_ERROR(CheckSame(made->spec, last->spec, job.directory));
+  EV_ASSIGN_OR_RETURN(JobSpec spec,
+                      ResolveAgain(made->spec, last->spec, job.flags, job.environment));
   spec.directory = job.directory;  // it may have been moved
   spec.restore_from = job.restore_from;
-  if (spec.restore_from.empty() && !HasCheckpoints(fs, job.directory)) {
-    spec.restore_from = made.spec.restore_from;  // it has not come further than its beginning
-  }
-  JobDirectory directory(fs, {std::move(spec), job.program.empty() ? last.program : job.program,
-                              last.version, WallTimestamp()});
-  EV_ASSIGN_OR_RETURN(const std::optional<JobOutcome> outcome, ReadOutcome(fs, job.directory));
+  spec.begin_from = made->spec.begin_from;
+  JobDirectory directory(fs, {std::move(spec), job.program.empty() ? last->program : job.program,
+                              last->version, WallTimestamp()});
+  const absl::StatusOr<std::optional<JobOutcome>> read = ReadOutcome(fs, job.directory);
+  if (!read.ok()) notes.push_back(std::string(read.status().message()));
+  const std::optional<JobOutcome> outcome = read.ok() ? *read : std::nullopt;
   if (outcome.has_value() && outcome->code == kExitDone && job.restore_from.empty() &&
       (job.program.empty() || job.program == outcome->program)) {
     directory.finished_ = outcome;
   }
+  directory.notes_ = std::move(notes);
   return directory;
 }
 
@@ -174,10 +190,11 @@ absl::Status JobDirectory::BeginRun(const std::string& version, const std::strin
   absl::Status status = fs_->Remove(OutcomePath(path()));
   if (absl::IsNotFound(status)) status = absl::OkStatus();
   if (status.ok()) status = PublishFile(*fs_, SecretPath(path()), secret_hex, 0600);
-  if (status.ok() && !fs_->Exists(TokenPath(path()))) status = MakeToken();
+  if (status.ok()) status = MakeToken();
   if (status.ok()) status = PublishFile(*fs_, RunPath(path()), ToResolvedJson(run_));
   if (status.ok()) status = fs_->CreateDirectories(CheckpointsPath(path()));
   if (status.ok()) status = fs_->CreateDirectories(JoinPath(path(), "logs"));
+  if (absl::IsAlreadyExists(status)) status = WithExitCode(status, kExitConfiguration);
   return Annotate(status, absl::StrCat("cannot begin a run in the job directory ", path()));
 }
 

@@ -79,8 +79,11 @@ class JobDirectory {
   const ResolvedJob& run() const { return run_; }
   // The end of a job that is done and is resumed with the same program and arguments.
   const std::optional<JobOutcome>& finished() const { return finished_; }
+  // What Resume found damaged and could do without, a line each, for people.
+  const std::vector<std::string>& notes() const { return notes_; }
 
-  // By the holder of its newest term: a new secret, run.json; the outcome of a run before is gone.
+  // By the holder of its newest term: a new secret and token, run.json; the outcome of a run before
+  // is gone.
   absl::Status BeginRun(const std::string& version, const std::string& secret_hex);
 
   // Undoes Create, for a job that could not be started. Files of others stay. Does nothing to a
@@ -99,6 +102,7 @@ class JobDirectory {
   ResolvedJob run_;
   bool made_ = false;
   std::optional<JobOutcome> finished_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace everstep

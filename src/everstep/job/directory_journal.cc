@@ -230,13 +230,13 @@ void DirectoryJournal::Writer::RenewTerm() {
   // On a disk that is full or read-only nobody can make the file of a next term either.
   const bool nobody_can = absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
   // Looked for after the renewal: one that took the next term before has seen this one stand still.
-  if (status.ok() || nobody_can) {
+  if (status.ok() || nobody_can || absl::IsFailedPrecondition(status)) {
     const absl::StatusOr<bool> superseded = term_.IsSuperseded();
     if (status.ok()) status = superseded.status();
     if (superseded.ok() && nobody_can) renewed_ = began;
     if (superseded.ok() && *superseded && !superseded_.exchange(true) && options_.warn) {
-      options_.warn(absl::StrCat("job directory ", job_, ": another run holds a higher term than ",
-                                 number_, "; this one ends"));
+      options_.warn(absl::StrCat("job directory ", job_, ": term ", number_,
+                                 " is not the newest any more, or gone; this run ends"));
     }
   }
   if (status.ok()) renewed_ = began;

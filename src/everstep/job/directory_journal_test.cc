@@ -247,6 +247,24 @@ TEST_F(JournalTest, OnAFullDiskTheLeaseIsHeldUntilAnotherRunHasTheNextTerm) {
   EXPECT_TRUE(Await([&] { return journal_->superseded(); }));
 }
 
+TEST_F(JournalTest, ATermThatIsTakenAwayIsNotMadeAgainAndTheRunIsSuperseded) {
+  Open();
+  ASSERT_TRUE(disk_.RemoveTree("/j/terms").ok());
+  EXPECT_TRUE(Await([&] { return journal_->superseded(); }));
+  EXPECT_FALSE(disk_.Exists("/j/terms"));
+}
+
+TEST_F(JournalTest, AnIncidentFileThatIsRemovedIsBegunAgain) {
+  Open();
+  Record("training");
+  ASSERT_TRUE(AwaitDurable(1));
+  ASSERT_TRUE(disk_.Remove("/j/incidents.jsonl").ok());
+  Record("stopped");
+  ASSERT_TRUE(AwaitDurable(2));
+  EXPECT_TRUE(Close());
+  EXPECT_THAT(Kinds(), ElementsAre("stopped"));
+}
+
 TEST_F(JournalTest, TheLeaseIsHeldAsLongAsTheTermIsRenewed) {
   options_.lease = milliseconds(200);
   Open();

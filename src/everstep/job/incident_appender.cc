@@ -34,6 +34,11 @@ absl::Status IncidentAppender::Open() {
 }
 
 absl::Status IncidentAppender::Flush() {
+  if (file_ != nullptr && !fs_.Exists(path_)) {  // somebody has removed it
+    file_.reset();
+    end_ = 0;
+    made_ = false;
+  }
   absl::Status status = file_ == nullptr ? Open() : absl::OkStatus();
   if (status.ok() && written_ < pending_.size()) {
     status = file_->Append(std::string_view(pending_).substr(written_));

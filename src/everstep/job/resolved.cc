@@ -52,6 +52,7 @@ std::string ToResolvedJson(const ResolvedJob& job) {
   w.Put("time", job.time);
   w.PutWords("program", job.program);
   w.Put("restore_from", job.spec.restore_from);
+  w.Put("begin_from", job.spec.begin_from);
   w.json()["options"] = options;
   return Dump(w.json(), 2) + "\n";
 }
@@ -64,6 +65,7 @@ absl::StatusOr<ResolvedJob> FromResolvedJson(std::string_view text, const std::s
   r.Get("time", &job.time);
   r.GetWords("program", &job.program);
   r.Get("restore_from", &job.spec.restore_from);
+  r.Get("begin_from", &job.spec.begin_from);
   r.Require("options");
   const nlohmann::json* options = r.Find("options");
   r.Check("options", options != nullptr && options->is_object());

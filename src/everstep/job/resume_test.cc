@@ -21,12 +21,12 @@ using ::testing::HasSubstr;
 
 class ResumeTest : public ::testing::Test {
  protected:
-  JobDirectory Make(const std::string& name, const std::string& restore_from = "") {
+  JobDirectory Make(const std::string& name, const std::string& begin_from = "") {
     NewJob job;
     const std::map<std::string, std::string> flags = {
         {"workers", "2"}, {"replicas", "4"}, {"seed", "7"}, {"job-dir", temp_.File(name)}};
     job.spec = *ResolveJob(flags, None);
-    job.spec.restore_from = restore_from;
+    job.spec.begin_from = begin_from;
     job.program = {"train", "--epochs", "1"};
     job.version = "0.1.0";
     job.secret_hex = "first\n";
@@ -114,7 +114,7 @@ TEST_F(ResumeTest, AnOlderJobWithoutATokenGetsOne) {
   EXPECT_TRUE(ReadJobToken(fs_, temp_.File("j")).ok());
   const std::string token = *ReadJobToken(fs_, temp_.File("j"));
   ASSERT_TRUE(job->BeginRun("0.1.0", "y").ok());
-  EXPECT_EQ(*ReadJobToken(fs_, temp_.File("j")), token) << "made once";
+  EXPECT_NE(*ReadJobToken(fs_, temp_.File("j")), token) << "of each run";
 }
 
 TEST_F(ResumeTest, AbandonLeavesAResumedJobAlone) {
@@ -125,12 +125,55 @@ TEST_F(ResumeTest, AbandonLeavesAResumedJobAlone) {
   EXPECT_TRUE(Resume("j").ok());
 }
 
-TEST_F(ResumeTest, AJobBegunFromACheckpointStartsThereUntilItHasItsOwn) {
+TEST_F(ResumeTest, AJobBegunFromACheckpointKnowsItForLife) {
   Make("j", "/other/checkpoints/step-5-h0-v1.1");
-  EXPECT_EQ(Resume("j")->spec().restore_from, "/other/checkpoints/step-5-h0-v1.1");
-  Put("j/checkpoints/step-6-h1-v1.1/state.index", "");
-  EXPECT_EQ(Resume("j")->spec().restore_from, "");
+  for (int run = 0; run < 2; ++run) {
+    auto job = Resume("j");
+    ASSERT_TRUE(job.ok());
+    EXPECT_EQ(job->spec().begin_from, "/other/checkpoints/step-5-h0-v1.1");
+    EXPECT_EQ(job->spec().restore_from, "");
+    ASSERT_TRUE(job->BeginRun("0.1.0", "x").ok());
+  }
   EXPECT_EQ(Resume("j", {}, {}, "/x")->spec().restore_from, "/x");
+}
+
+TEST_F(ResumeTest, EitherOfItsTwoFilesIsEnoughAndADamagedOneIsToldOf) {
+  for (const char* damaged : {"j/run.json", "j/resolved.json"}) {
+    SCOPED_TRACE(damaged);
+    (void)fs_.RemoveTree(temp_.File("j"));
+    Make("j");
+    ASSERT_TRUE(Resume("j")->BeginRun("0.1.0", "x").ok());
+    const std::string good = *ReadWholeFile(fs_, temp_.File(damaged));
+    Put(damaged, "garbage");
+    auto job = Resume("j");
+    ASSERT_TRUE(job.ok()) << job.status();
+    ASSERT_EQ(job->notes().size(), 1u);
+    EXPECT_THAT(job->notes()[0], ::testing::HasSubstr(temp_.File(damaged)));
+    ASSERT_TRUE(fs_.Remove(temp_.File(damaged)).ok());
+    EXPECT_TRUE(Resume("j").ok());
+  }
+}
+
+TEST_F(ResumeTest, FilesThatContradictEachOtherOnWhatMakesTheResultAreRefused) {
+  Make("j");
+  ASSERT_TRUE(Resume("j")->BeginRun("0.1.0", "x").ok());
+  std::string text = *ReadWholeFile(fs_, temp_.File("j/resolved.json"));
+  const size_t at = text.find("\"replicas\"");
+  const size_t digit = text.find_first_of("0123456789", at);
+  text[digit] = text[digit] == '8' ? '9' : '8';
+  Put("j/resolved.json", text);
+  const absl::Status status = Resume("j").status();
+  EXPECT_EQ(ExitCodeFor(status), kExitBadData) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("run.json"));
+}
+
+TEST_F(ResumeTest, AnOutcomeThatCannotBeReadIsNone) {
+  Make("j");
+  Put("j/outcome.json", std::string("\0{[", 3));
+  auto job = Resume("j");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_FALSE(job->finished().has_value());
+  EXPECT_EQ(job->notes().size(), 1u);
 }
 
 TEST_F(ResumeTest, AStrictCheckpointIsForOneRun) {
@@ -147,15 +190,13 @@ TEST_F(ResumeTest, WithoutAJobItSaysHowToStartOne) {
               HasSubstr("holds no job; start one there by everstep run --job-dir"));
 }
 
-TEST_F(ResumeTest, DamagedFilesAreBadDataAndNamed) {
+TEST_F(ResumeTest, WhenBothAreDamagedThatIsBadDataAndNamed) {
   Make("j");
   Put("j/run.json", "{");
-  EXPECT_THAT(std::string(Resume("j").status().message()), HasSubstr("j/run.json"));
-  ASSERT_TRUE(fs_.Remove(temp_.File("j/run.json")).ok());
-  Put("j/outcome.json", "{}");
-  EXPECT_EQ(ExitCodeFor(Resume("j").status()), kExitBadData);
   Put("j/resolved.json", "{}");
-  EXPECT_EQ(ExitCodeFor(Resume("j").status()), kExitBadData);
+  const absl::Status status = Resume("j").status();
+  EXPECT_EQ(ExitCodeFor(status), kExitBadData);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("j/resolved.json"));
 }
 
 TEST_F(ResumeTest, ATextNamesAJobOrACheckpointInOne) {

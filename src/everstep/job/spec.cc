@@ -140,6 +140,7 @@ absl::StatusOr<JobSpec> JobFromEnvironment(int workers, const Environment& envir
     }
   }
   spec.restore_from = environment(kRestoreFromVariable).value_or("");
+  spec.begin_from = environment(kBeginFromVariable).value_or("");
   EV_RETURN_IF_ERROR(Complete(&spec, kExitConfiguration));
   return spec;
 }
@@ -155,6 +156,7 @@ std::map<std::string, std::string> ToSettings(const JobSpec& spec) {
     }
   }
   settings[kRestoreFromVariable] = spec.restore_from;
+  settings[kBeginFromVariable] = spec.begin_from;
   return settings;
 }
 

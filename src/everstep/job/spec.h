@@ -46,6 +46,9 @@ struct JobSpec {
   // The only checkpoint to begin from, its directory or prefix; empty: the newest good one of the
   // job. No option: `--resume` says it.
   std::string restore_from;
+  // The checkpoint that the job was begun from, for as long as it has no good one of its own;
+  // empty: it was begun from nothing.
+  std::string begin_from;
 
   // Where each value came from, by option name: "flag", "environment", "default", or "drawn".
   std::map<std::string, std::string> origins;
@@ -87,6 +90,7 @@ absl::StatusOr<JobSpec> JobFromEnvironment(int workers, const Environment& envir
 
 // The variable that carries JobSpec::restore_from to the workers.
 inline constexpr char kRestoreFromVariable[] = "EVERSTEP_RESTORE_FROM";
+inline constexpr char kBeginFromVariable[] = "EVERSTEP_BEGIN_FROM";  // JobSpec::begin_from
 
 // The variables of the job for its processes. Some are there to be empty, lest an agent's own say
 // something.

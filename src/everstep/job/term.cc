@@ -93,6 +93,13 @@ absl::StatusOr<std::optional<TermHolder>> NewestTerm(FileSystem& fs, const std::
 bool IsOver(const TermHolder& holder) { return holder.ended || IsKnownGone(holder.process); }
 
 absl::Status Term::Renew() {
+  const absl::StatusOr<std::string> text = ReadWholeFile(*fs_, TermPath(job_, number()));
+  if (absl::IsNotFound(text.status())) {
+    taken_away_ = true;
+    return absl::FailedPreconditionError(
+        absl::StrCat(text.status().message(),
+                     ": the job directory was moved, or somebody has removed its terms"));
+  }
   ++holder_.counter;
   return PublishFile(*fs_, TermPath(job_, number()), ToTermJson(holder_));
 }
@@ -103,6 +110,7 @@ absl::Status Term::End() {
 }
 
 absl::StatusOr<bool> Term::IsSuperseded() const {
+  if (taken_away_) return true;
   EV_ASSIGN_OR_RETURN(const int64_t highest, HighestTerm(*fs_, job_));
   return highest > number();
 }
@@ -130,7 +138,10 @@ class TermTaker {
 };
 
 absl::StatusOr<Term> TermTaker::Run() {
-  EV_RETURN_IF_ERROR(fs_.CreateDirectories(TermsPath(job_)));
+  const absl::Status made = fs_.CreateDirectories(TermsPath(job_));
+  // Something else of that name.
+  if (absl::IsAlreadyExists(made)) return absl::NotFoundError(made.message());
+  EV_RETURN_IF_ERROR(made);
   EV_RETURN_IF_ERROR(fs_.SyncDirectory(job_));
   while (true) {
     EV_ASSIGN_OR_RETURN(const std::optional<TermHolder> newest, NewestTerm(fs_, job_));

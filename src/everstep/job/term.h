@@ -46,9 +46,10 @@ class Term {
  public:
   int64_t number() const { return holder_.term; }
 
-  absl::Status Renew();  // once a second
-  absl::Status End();    // gives it up: the next run need not wait
-  // Whether another run has taken a higher one.
+  // Once a second. kFailedPrecondition: its file is gone, and so is the right to the directory.
+  absl::Status Renew();
+  absl::Status End();  // gives it up: the next run need not wait
+  // Whether another run has taken a higher one, or Renew has found this one gone.
   absl::StatusOr<bool> IsSuperseded() const;
 
  private:
@@ -59,6 +60,7 @@ class Term {
   FileSystem* fs_;
   std::string job_;
   TermHolder holder_;
+  bool taken_away_ = false;
 };
 
 struct TakeTermOptions {

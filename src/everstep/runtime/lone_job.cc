@@ -27,7 +27,7 @@ absl::StatusOr<JobDirectory> Choose(const JobSpec& spec, const std::string& vers
   const bool elsewhere = !spec.directory.empty() && spec.directory != point.job;
   if (!point.restore_from.empty() && (point.job.empty() || elsewhere)) {
     JobSpec begun = spec;
-    begun.restore_from = point.restore_from;
+    begun.begin_from = point.restore_from;
     return JobDirectory::Create(fs, {begun, CommandLine(), version, kNoSecret});
   }
   return JobDirectory::Resume(fs,
@@ -39,6 +39,7 @@ absl::StatusOr<JobDirectory> Choose(const JobSpec& spec, const std::string& vers
 absl::StatusOr<std::unique_ptr<LoneJob>> LoneJob::Begin(const JobSpec& spec,
                                                         const std::string& version) {
   EV_ASSIGN_OR_RETURN(JobDirectory job, Choose(spec, version));
+  for (const std::string& note : job.notes()) std::fprintf(stderr, "everstep: %s\n", note.c_str());
   std::unique_ptr<LoneJob> lone(new LoneJob(std::move(job)));
   if (lone->is_finished()) return lone;
   absl::Status status = lone->TakeDirectory(version);

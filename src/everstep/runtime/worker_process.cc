@@ -197,7 +197,7 @@ absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
   store_ = std::make_shared<DirectoryStore>(
       RealFileSystem(),
       DirectoryStoreOptions{CheckpointsPath(spec_.directory), spec_.keep_checkpoints,
-                            spec_.keep_every_steps, spec_.restore_from});
+                            spec_.keep_every_steps, spec_.restore_from, spec_.begin_from});
   EngineParts parts{learner_.get(), endpoint_.get(), control_.get(), store_,
                     &RealClock(),   &phases_,        &probe_};
   EngineOptions options;
