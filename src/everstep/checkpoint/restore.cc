@@ -1,4 +1,5 @@
 // checkpoint: the directory store, reading: the newest good one, or the one that is wanted.
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -67,6 +68,11 @@ absl::StatusOr<RestoredCheckpoint> DirectoryStore::RestoreNamed(
                       ListCheckpoints(fs_, options_.directory));
   // Sorted by age, and of ages the history counts first.
   if (!all.empty() && restored.id < all.back().id) restored.history = all.back().id.history + 1;
+  const auto is_it = [&](const CheckpointInfo& info) {
+    return AbsolutePath(info.prefix()) == AbsolutePath(*prefix);
+  };
+  // Another job's: this one may train on what it likes.
+  if (std::none_of(all.begin(), all.end(), is_it)) restored.id.data = 0;
   restored.is_newest = !all.empty() && AbsolutePath(all.back().prefix()) == AbsolutePath(*prefix);
   return restored;
 }

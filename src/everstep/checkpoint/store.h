@@ -19,6 +19,10 @@ struct CheckpointId {
   Step step = 0;
   History history = 0;
   ViewId view;
+  // What the steps are steps of, not part of the name: BatchSource::fingerprint of the data that
+  // was trained on (0: not known) and the step at which that training began.
+  uint64_t data = 0;
+  Step fit_begin = 0;
 
   std::string DirectoryName() const;  // "step-1175-h0-v1.1"
   // By age: a later history is newer whatever its step, for what it replaced was found wrong.

@@ -296,6 +296,8 @@ absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
 }
 
 absl::Status Engine::Train(const TrainPlan& plan) {
+  EV_RETURN_IF_ERROR(Restore());
+  EV_RETURN_IF_ERROR(CheckPlan(plan));
   source_ = plan.source;
   call_ = HashKey({1, plan.source->fingerprint(), static_cast<uint64_t>(plan.begin),
                    static_cast<uint64_t>(plan.end), static_cast<uint64_t>(plan.checkpoint_every)});
@@ -304,6 +306,8 @@ absl::Status Engine::Train(const TrainPlan& plan) {
     absl::Status status = InView([&] {
       // The view may have begun with a state that is further.
       if (step() >= plan.end) return absl::OkStatus();
+      trained_.data = plan.source->fingerprint();
+      trained_.fit_begin = plan.begin;
       const Member& self = communicator_->view().members[communicator_->rank()];
       plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin,
                           self.replica_end);

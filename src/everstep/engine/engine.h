@@ -118,6 +118,8 @@ class Engine {
   void HandleOrder(const WorkerOrder& order);
   absl::Status Link(const View& view, const StateOrigin& origin);
   absl::Status TakeOrigin(const StateOrigin& origin);
+  // That `plan` goes on with what the restored state was trained on.
+  absl::Status CheckPlan(const TrainPlan& plan);
   void Unlink();
 
   // Runs `round` in a running view until it succeeds there or an error that is final comes up.
@@ -157,6 +159,7 @@ class Engine {
   Round round_ = 0;
   uint64_t call_ = 0;  // names the running Train or Evaluate and its arguments
   History history_ = 0;
+  CheckpointId trained_;  // its data and fit_begin: what the present state was trained on
   bool restored_ = false;
   std::vector<Note> unsaid_;  // nothing counts before hello
   bool unfindable_ = false;   // a restart would not find the state that was restored

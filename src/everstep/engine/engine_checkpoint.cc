@@ -48,10 +48,35 @@ absl::Status Engine::Restore() {
     unsaid_.push_back({record_kind::kCheckpointRejected, rejected.id.step, why});
   }
   history_ = restored->history;
+  trained_ = restored->id;
   parts_.phases->SetStep(step());
   unfindable_ = !restored->is_newest;
   if (!unfindable_) checkpointed_ = step();
   log::Info("engine", "goes on from {}", parts_.checkpoints->PathOf(restored->id));
+  return absl::OkStatus();
+}
+
+// Which examples a step has, and so what has been trained, follows from data and batch size.
+absl::Status Engine::CheckPlan(const TrainPlan& plan) {
+  if (trained_.data == 0) return absl::OkStatus();
+  const bool same = trained_.data == plan.source->fingerprint() && trained_.fit_begin == plan.begin;
+  const bool inside = plan.begin < step() && step() <= plan.end;
+  if (inside && !same) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job was trained up to step ", step(),
+        " on other data, with another batch size or by other calls of Fit than this program makes; "
+        "start it with the arguments it had, or begin another job from its checkpoint: everstep "
+        "run "
+        "--resume CHECKPOINT --job-dir NEW"));
+  }
+  // Trained by this very call, but further: by one with more epochs, or with other data.
+  if (trained_.fit_begin == plan.begin && step() > plan.end) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job is at step ", step(), ", beyond the ", plan.end,
+                     " steps that this program asks for, so nothing is left to train; ask for more "
+                     "epochs, or go "
+                     "back by everstep run --resume CHECKPOINT"));
+  }
   return absl::OkStatus();
 }
 
@@ -78,7 +103,8 @@ void Engine::BeginCheckpointIfDue(Step every, const Verdict& verdict) {
 
 void Engine::BeginCheckpoint() {
   parts_.phases->Enter(Phase::kCheckpoint);
-  const CheckpointId id{step(), history_, communicator_->view().id};
+  const CheckpointId id{step(), history_, communicator_->view().id, trained_.data,
+                        trained_.fit_begin};
   checkpoint_cost_ =
       checkpointer_.Begin(id, memory(), communicator_->view(), communicator_->rank());
   last_checkpoint_ = parts_.clock->Now();

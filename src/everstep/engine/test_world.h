@@ -247,7 +247,9 @@ class HashSource : public BatchSource {
   void Expect(StepRange, int, int) override {}
   int64_t steps_per_epoch() const override { return 10; }
   int64_t GlobalExamples(Step) const override { return 6; }
-  uint64_t fingerprint() const override { return 1; }
+  uint64_t fingerprint() const override { return name; }
+
+  uint64_t name = 1;
 };
 
 // What the stores of all workers have on their shared disk.
