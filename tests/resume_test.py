@@ -157,7 +157,7 @@ class Resume(unittest.TestCase):
         self.assertEqual((self.dir / "ran").read_text(), "once\nonce\n")
 
     def test_one_that_failed_runs_again_as_it_was(self):
-        script = f'echo "$EVERSTEP_SEED $EVERSTEP_REPLICAS $EVERSTEP_JOB_TOKEN" >> {self.dir}/saw; echo $RANK; [ $RANK = 1 ] && sleep 9; exit 3'
+        script = f'echo "$EVERSTEP_SEED $EVERSTEP_REPLICAS" >> {self.dir}/saw; echo "$EVERSTEP_JOB_TOKEN" >> {self.dir}/tokens; echo $RANK; [ $RANK = 1 ] && sleep 9; exit 3'
         options = ["-n", 1, "--replicas", 3, "--max-restarts", 0]
         result = self.run_job(*options, "--job-dir", self.job, script=script)
         self.assert_ends(result, 3)
@@ -166,7 +166,9 @@ class Resume(unittest.TestCase):
         self.assert_ends(self.run_job("--resume", self.job, "-n", 2), 3)
         saw = (self.dir / "saw").read_text().splitlines()
         self.assertGreaterEqual(len(saw), 2)
-        self.assertEqual(len(set(saw)), 1, "seed, replicas and token are the job's")
+        self.assertEqual(len(set(saw)), 1, "seed and replicas are the job's")
+        tokens = set((self.dir / "tokens").read_text().split())
+        self.assertEqual(len(tokens), 2, "each run makes its own token, which its workers share")
         self.assertEqual((self.job / "resolved.json").read_bytes(), resolved)
         outcome = json.loads((self.job / "outcome.json").read_text())
         self.assertEqual((outcome["code"], outcome["reason"]), (3, "worker:0 exited with code 3"))
@@ -195,11 +197,13 @@ class Resume(unittest.TestCase):
         checkpoint = self.job / "checkpoints/step-5-h0-v1.1"
         checkpoint.mkdir()
         (checkpoint / "state.index").touch()
-        script = f'echo "$EVERSTEP_SEED $EVERSTEP_RESTORE_FROM" >> {self.dir}/saw'
+        script = f'echo "$EVERSTEP_SEED [$EVERSTEP_RESTORE_FROM] [$EVERSTEP_BEGIN_FROM]" >> {self.dir}/saw'
         self.assert_ends(self.run_job("--resume", checkpoint, script=script), 0)
         other = self.dir / "other"
         self.assert_ends(self.run_job("--resume", checkpoint, "--job-dir", other, script=script), 0)
-        self.assertEqual((self.dir / "saw").read_text(), f"7 {checkpoint}\n" * 2)
+        self.assertEqual((self.dir / "saw").read_text(),
+                         f"7 [{checkpoint}] []\n7 [] [{checkpoint}]\n",
+                         "its own is for one run; what a job began from is for its life")
         self.assertNotEqual((self.job / "token").read_text(), (other / "token").read_text())
         self.assert_ends(self.run_job("--resume", checkpoint, "--job-dir", other, script=script), 75)
 
