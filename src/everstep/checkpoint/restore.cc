@@ -30,12 +30,16 @@ absl::Status UsersToChange(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<RestoredCheckpoint> DirectoryStore::Restore(absl::Span<const TensorSpan> state) {
+absl::StatusOr<RestoredCheckpoint> DirectoryStore::Restore(absl::Span<const TensorSpan> state,
+                                                           const Accept& accept) {
   if (!options_.only.empty()) return RestoreNamed(options_.only, state);
   RestoredCheckpoint restored;
-  const absl::StatusOr<CheckpointInfo> newest = NewestCheckpoint(
-      fs_, options_.directory, [&](const StoredState& stored) { return Fill(stored, state); },
-      &restored.rejected);
+  const auto fill = [&](const StoredState& stored) {
+    if (accept && stored.id().has_value()) EV_RETURN_IF_ERROR(accept(*stored.id()));
+    return Fill(stored, state);
+  };
+  const absl::StatusOr<CheckpointInfo> newest =
+      NewestCheckpoint(fs_, options_.directory, fill, &restored.rejected);
   if (newest.ok()) {
     restored.id = newest->id;
     restored.history = newest->id.history;

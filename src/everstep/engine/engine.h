@@ -90,7 +90,8 @@ class Engine {
   // Fills the state from the newest good checkpoint, if there is one. The first call that needs a
   // view does it, if nobody has before. Errors are final: kDataLoss or kFailedPrecondition when
   // there are checkpoints but none that this model can go on from.
-  absl::Status Restore();
+  // `accept` as CheckpointStore has it.
+  absl::Status Restore(const CheckpointStore::Accept& accept = nullptr);
   // Commits a checkpoint of the present step: returns OK on all workers once it is durable and all
   // digests agreed, else the same kind of error on all. Tries again for some minutes when the disk
   // does not take it.
@@ -118,8 +119,8 @@ class Engine {
   void HandleOrder(const WorkerOrder& order);
   absl::Status Link(const View& view, const StateOrigin& origin);
   absl::Status TakeOrigin(const StateOrigin& origin);
-  // That `plan` goes on with what the restored state was trained on.
-  absl::Status CheckPlan(const TrainPlan& plan);
+  // That a training of `plan` is what a state of `id` comes from, or what went before it.
+  static absl::Status CheckTraining(const CheckpointId& id, const TrainPlan& plan);
   void Unlink();
 
   // Runs `round` in a running view until it succeeds there or an error that is final comes up.

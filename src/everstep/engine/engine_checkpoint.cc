@@ -34,10 +34,10 @@ Duration YoungInterval(Duration cost, Duration took) {
 
 }  // namespace
 
-absl::Status Engine::Restore() {
+absl::Status Engine::Restore(const CheckpointStore::Accept& accept) {
   if (restored_) return absl::OkStatus();
   parts_.phases->Enter(Phase::kRestore);
-  const absl::StatusOr<RestoredCheckpoint> restored = parts_.checkpoints->Restore(state_);
+  const absl::StatusOr<RestoredCheckpoint> restored = parts_.checkpoints->Restore(state_, accept);
   if (!restored.ok() && !absl::IsNotFound(restored.status())) return restored.status();
   restored_ = true;
   last_checkpoint_ = parts_.clock->Now();
@@ -57,27 +57,16 @@ absl::Status Engine::Restore() {
 }
 
 // Which examples a step has, and so what has been trained, follows from data and batch size.
-absl::Status Engine::CheckPlan(const TrainPlan& plan) {
-  if (trained_.data == 0) return absl::OkStatus();
-  const bool same = trained_.data == plan.source->fingerprint() && trained_.fit_begin == plan.begin;
-  const bool inside = plan.begin < step() && step() <= plan.end;
-  if (inside && !same) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the job was trained up to step ", step(),
-        " on other data, with another batch size or by other calls of Fit than this program makes; "
-        "start it with the arguments it had, or begin another job from its checkpoint: everstep "
-        "run "
-        "--resume CHECKPOINT --job-dir NEW"));
-  }
-  // Trained by this very call, but further: by one with more epochs, or with other data.
-  if (trained_.fit_begin == plan.begin && step() > plan.end) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the job is at step ", step(), ", beyond the ", plan.end,
-                     " steps that this program asks for, so nothing is left to train; ask for more "
-                     "epochs, or go "
-                     "back by everstep run --resume CHECKPOINT"));
-  }
-  return absl::OkStatus();
+absl::Status Engine::CheckTraining(const CheckpointId& id, const TrainPlan& plan) {
+  const bool inside = plan.begin < id.step && id.step <= plan.end;
+  const bool by_this_call = id.fit_begin == plan.begin;
+  const bool same = id.data == plan.source->fingerprint();
+  if (id.data == 0 || (by_this_call ? same : !inside)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "step ", id.step,
+      " was trained on other data, with another batch size or by other calls of Fit than this "
+      "program makes; start the job with the arguments it had, or begin another one from its "
+      "checkpoint: everstep run --resume CHECKPOINT --job-dir NEW"));
 }
 
 // ---- while training ----

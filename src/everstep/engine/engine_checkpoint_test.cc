@@ -173,6 +173,24 @@ TEST(EngineCheckpoint, AProgramWithOtherDataOrFewerStepsIsRefused) {
   EXPECT_TRUE(more.all[0]->status.ok()) << more.all[0]->status;
 }
 
+TEST(EngineCheckpoint, OneOfAnotherTrainingIsPassedOverForAnOlderOneOfThis) {
+  auto disk = std::make_shared<MemoryDisk>();
+  Cluster(1, 2, disk).Train(10);
+  auto other = std::make_shared<MemoryDisk>();
+  Cluster foreign(1, 2, other);
+  foreign.all[0]->source.name = 2;
+  foreign.Train(20);
+  disk->committed[20] = other->committed.at(20);
+  Cluster cluster(2, 2, disk);
+  cluster.Train(30);
+  for (auto& w : cluster.all) {
+    EXPECT_TRUE(w->status.ok()) << w->status;
+    EXPECT_EQ(w->applied.front(), 10);
+  }
+  EXPECT_EQ(disk->committed.at(30).digest, Undisturbed(2, 30));
+  EXPECT_EQ(cluster.coordinator.notes_.size(), 2u);
+}
+
 TEST(EngineCheckpoint, TheSecondFitIsComparedWithTheSecondFit) {
   auto disk = std::make_shared<MemoryDisk>();
   const auto fit_twice = [&](Step first, Step second) {

@@ -109,6 +109,15 @@ absl::StatusOr<JobDirectory> JobDirectory::Create(FileSystem& fs, NewJob job) {
 absl::Status JobDirectory::Fill(const NewJob& job) {
   absl::Status status = fs_->CreateDirectories(path());
   if (!status.ok()) return CannotBeMade(status, path());
+  const absl::StatusOr<std::vector<std::string>> found = fs_->List(CheckpointsPath(path()));
+  if (found.ok() && !found->empty() && !fs_->Exists(ResolvedPath(path()))) {
+    return WithExitCode(
+        absl::AlreadyExistsError(absl::StrCat(
+            CheckpointsPath(path()), " holds ", found->front(), " of a job whose resolved.json is ",
+            "gone; choose another --job-dir, or begin a job from one of its checkpoints by ",
+            "--resume CHECKPOINT")),
+        kExitNotNow);
+  }
   status = WriteNew(*fs_, ResolvedPath(path()), ToResolvedJson(run_), 0644);
   if (absl::IsAlreadyExists(status)) {
     return WithExitCode(absl::AlreadyExistsError(
@@ -151,7 +160,8 @@ absl::StatusOr<JobDirectory> JobDirectory::Resume(FileSystem& fs, const ResumedJ
         kExitConfiguration);
   }
   // Each can stand for the other; a job that was never run has no run.json.
-  if (!made.ok() && !last.ok()) return absl::IsNotFound(made.status()) ? last.status() : made.status();
+  if (!made.ok() && !last.ok())
+    return absl::IsNotFound(made.status()) ? last.status() : made.status();
   if (!made.ok()) {
     notes.push_back(absl::StrCat("going by run.json alone: ", made.status().message()));
     made = last;

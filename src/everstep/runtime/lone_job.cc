@@ -37,6 +37,16 @@ absl::StatusOr<JobDirectory> Choose(const JobSpec& spec, const std::string& vers
   const bool elsewhere = !spec.directory.empty() && spec.directory != point.job;
   if (!point.restore_from.empty() && (point.job.empty() || elsewhere)) {
     JobSpec begun = spec;
+    if (!point.job.empty()) {
+      // What belongs for life to the job of the checkpoint belongs to this one, too.
+      EV_ASSIGN_OR_RETURN(
+          const JobDirectory of,
+          JobDirectory::Resume(fs,
+                               {point.job, point.restore_from, {}, GetEnvironment, CommandLine()}));
+      begun = of.spec();
+      begun.directory = spec.directory;
+      begun.restore_from.clear();
+    }
     begun.begin_from = point.restore_from;
     return JobDirectory::Create(fs, {begun, CommandLine(), version, kNoSecret});
   }
