@@ -162,8 +162,10 @@ absl::Status Engine::Checkpoint() {
     if (!absl::IsResourceExhausted(status) || attempt >= options_.checkpoint_attempts) {
       return status;
     }
-    log::Warning("engine", "the checkpoint of step {} will be tried again: {}", step(),
-                 std::string(status.message()));
+    log::Warning("engine",
+                 "all steps are done, but the checkpoint of the last one, {}, is not written: {}; "
+                 "it is tried again for some minutes",
+                 step(), std::string(status.message()));
     // Rounds, not a clock: the pause ends at the same one on all members.
     for (int round = 0; round < kFirstPauseRounds << attempt; ++round) {
       SleepFor(kSettle);

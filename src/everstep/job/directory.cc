@@ -110,12 +110,13 @@ absl::Status JobDirectory::Fill(const NewJob& job) {
   absl::Status status = fs_->CreateDirectories(path());
   if (!status.ok()) return CannotBeMade(status, path());
   const absl::StatusOr<std::vector<std::string>> found = fs_->List(CheckpointsPath(path()));
-  if (found.ok() && !found->empty() && !fs_->Exists(ResolvedPath(path()))) {
+  for (const std::string& name : found.ok() ? *found : std::vector<std::string>()) {
+    if (name.rfind("step-", 0) != 0 || fs_->Exists(ResolvedPath(path()))) continue;
     return WithExitCode(
         absl::AlreadyExistsError(absl::StrCat(
-            CheckpointsPath(path()), " holds ", found->front(), " of a job whose resolved.json is ",
-            "gone; choose another --job-dir, or begin a job from one of its checkpoints by ",
-            "--resume CHECKPOINT")),
+            JoinPath(CheckpointsPath(path()), name), " is of a job whose resolved.json is gone; ",
+            "choose another --job-dir, or begin a job from it by --resume ",
+            JoinPath(CheckpointsPath(path()), name))),
         kExitNotNow);
   }
   status = WriteNew(*fs_, ResolvedPath(path()), ToResolvedJson(run_), 0644);
