@@ -37,7 +37,8 @@ class DirectoryStore : public CheckpointStore {
   // With `only`, and from `origin`, the history to go on with is one that nothing in the directory
   // has, when that holds anything newer: what is trained from here on is newer than what it
   // replaces.
-  absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state) override;
+  absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state,
+                                             const Accept& accept = nullptr) override;
 
   // Removes what saves of any id left uncommitted, and half-removed ones, e.g. after a crash. Only
   // while nobody saves.

@@ -164,6 +164,11 @@ std::optional<std::string> CheckpointsDirectory(FileSystem& fs, const std::strin
   return std::nullopt;
 }
 
+bool HoldsStep(FileSystem& fs, const std::string& directory, Step step) {
+  const auto latest = LatestCheckpoint(fs, directory);
+  return latest.ok() && latest->id.step >= step;
+}
+
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& fs, const std::string& path) {
   if (absl::EndsWith(path, ToAbsl(kIndexSuffix)) && fs.Exists(path)) {
     return path.substr(0, path.size() - kIndexSuffix.size());

@@ -50,6 +50,9 @@ absl::StatusOr<CheckpointInfo> LatestCheckpoint(
     FileSystem& fs, const std::string& directory,
     std::vector<RejectedCheckpoint>* rejected = nullptr);
 
+// Whether the newest good one there is at `step` or further.
+bool HoldsStep(FileSystem& fs, const std::string& directory, Step step);
+
 // What people name a checkpoint by, to the prefix of its files: a prefix, its .index file, a
 // checkpoint's directory, a directory of checkpoints or a job directory (these two: the newest good
 // one). kNotFound, saying what was looked for.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
 #include "everstep/base/string_view.h"
@@ -51,7 +52,9 @@ std::string CheckpointMeta::ToJson() const {
                                        {"digest", digest},
                                        {"step", id.step},
                                        {"history", id.history},
-                                       {"view", id.view.ToString()}};
+                                       {"view", id.view.ToString()},
+                                       {"data", absl::StrCat(absl::Hex(id.data, absl::kZeroPad16))},
+                                       {"fit_begin", id.fit_begin}};
   return json.dump();
 }
 
@@ -81,6 +84,10 @@ absl::StatusOr<CheckpointMeta> CheckpointMeta::Parse(std::string_view text,
   if (!id.has_value()) return damaged("has a step, history or view that cannot be");
   meta.digest = *digest;
   meta.id = *id;
+  // Not in the first files of this version.
+  const std::string data = Get<std::string>(json, "data").value_or("0");
+  if (!absl::SimpleHexAtoi(data, &meta.id.data)) return damaged("has data that is no number");
+  meta.id.fit_begin = Get<int64_t>(json, "fit_begin").value_or(0);
   return meta;
 }
 

@@ -25,7 +25,8 @@ extern const char kSaveCounterKey[];  // "save_counter/.ATTRIBUTES/VARIABLE_VALU
 extern const char kDigestKey[];       // of version 1: uint8[16]
 constexpr size_t kDigestDigits = 32;
 
-// {"format":"everstep.checkpoint.v2","digest":"<32 hex>","step":7,"history":0,"view":"1.1"}
+// {"format":"everstep.checkpoint.v2","digest":"<32 hex>","step":7,"history":0,"view":"1.1",
+//  "data":"<16 hex>","fit_begin":0}
 struct CheckpointMeta {
   std::string digest;  // FullDigest of the state
   CheckpointId id;

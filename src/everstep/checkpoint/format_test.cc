@@ -20,17 +20,27 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const CheckpointId kId = {1175, 2, {3, 4}};
+const CheckpointId kId = {1175, 2, {3, 4}, 0x123456789abcdef, 470};
 const std::string kDigest(kDigestDigits, 'a');
 const std::string kJson = "{\"format\":\"everstep.checkpoint.v2\",\"digest\":\"" + kDigest +
-                          "\",\"step\":1175,\"history\":2,\"view\":\"3.4\"}";
+                          "\",\"step\":1175,\"history\":2,\"view\":\"3.4\"," +
+                          "\"data\":\"0123456789abcdef\",\"fit_begin\":470}";
 
 TEST(CheckpointFormat, TheMetaIsOneJsonObject) {
   EXPECT_EQ((CheckpointMeta{kDigest, kId}).ToJson(), kJson);
   const auto meta = CheckpointMeta::Parse(kJson, "here");
   ASSERT_TRUE(meta.ok()) << meta.status();
   EXPECT_EQ(meta->id, kId);
+  EXPECT_EQ(meta->id.data, kId.data);
+  EXPECT_EQ(meta->id.fit_begin, 470);
   EXPECT_EQ(meta->digest, kDigest);
+}
+
+TEST(CheckpointFormat, AFileThatDoesNotSayItsDataIsRead) {
+  const std::string older = kJson.substr(0, kJson.find(",\"data\"")) + "}";
+  const auto meta = CheckpointMeta::Parse(older, "here");
+  ASSERT_TRUE(meta.ok()) << meta.status();
+  EXPECT_EQ(meta->id.data, 0u);
 }
 
 TEST(CheckpointFormat, WhatALaterVersionAddsToThisFormatIsIgnored) {

@@ -1,4 +1,5 @@
 // checkpoint: the directory store, reading: the newest good one, or the one that is wanted.
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -29,12 +30,16 @@ absl::Status UsersToChange(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<RestoredCheckpoint> DirectoryStore::Restore(absl::Span<const TensorSpan> state) {
+absl::StatusOr<RestoredCheckpoint> DirectoryStore::Restore(absl::Span<const TensorSpan> state,
+                                                           const Accept& accept) {
   if (!options_.only.empty()) return RestoreNamed(options_.only, state);
   RestoredCheckpoint restored;
-  const absl::StatusOr<CheckpointInfo> newest = NewestCheckpoint(
-      fs_, options_.directory, [&](const StoredState& stored) { return Fill(stored, state); },
-      &restored.rejected);
+  const auto fill = [&](const StoredState& stored) {
+    if (accept && stored.id().has_value()) EV_RETURN_IF_ERROR(accept(*stored.id()));
+    return Fill(stored, state);
+  };
+  const absl::StatusOr<CheckpointInfo> newest =
+      NewestCheckpoint(fs_, options_.directory, fill, &restored.rejected);
   if (newest.ok()) {
     restored.id = newest->id;
     restored.history = newest->id.history;
@@ -67,6 +72,11 @@ absl::StatusOr<RestoredCheckpoint> DirectoryStore::RestoreNamed(
                       ListCheckpoints(fs_, options_.directory));
   // Sorted by age, and of ages the history counts first.
   if (!all.empty() && restored.id < all.back().id) restored.history = all.back().id.history + 1;
+  const auto is_it = [&](const CheckpointInfo& info) {
+    return AbsolutePath(info.prefix()) == AbsolutePath(*prefix);
+  };
+  // Another job's: this one may train on what it likes.
+  if (std::none_of(all.begin(), all.end(), is_it)) restored.id.data = 0;
   restored.is_newest = !all.empty() && AbsolutePath(all.back().prefix()) == AbsolutePath(*prefix);
   return restored;
 }

@@ -3,8 +3,15 @@
 
 #include <algorithm>
 
+#include "everstep/io/publish.h"
+
 namespace everstep {
 namespace {
+
+// What somebody has named is somebody's.
+bool HasOurName(const CheckpointInfo& info) {
+  return ParseCheckpointName(BaseName(info.path)).has_value();
+}
 
 bool ByAge(const CheckpointInfo& a, const CheckpointInfo& b) { return a.id < b.id; }
 
@@ -37,7 +44,7 @@ RetentionPlan PlanRetention(absl::Span<const CheckpointInfo> all, const Retentio
                             absl::FunctionRef<bool(const CheckpointInfo&)> is_good) {
   RetentionPlan plan;
   for (const CheckpointInfo& info : all) {
-    if (info.opened.ok() && is_ours(info)) plan.kept.push_back(info);
+    if (info.opened.ok() && HasOurName(info) && is_ours(info)) plan.kept.push_back(info);
   }
   const auto keep_last = static_cast<size_t>(std::max(rule.keep_last, 0));
   if (keep_last == 0 || plan.kept.size() <= keep_last) return plan;
@@ -51,7 +58,9 @@ RetentionPlan PlanRetention(absl::Span<const CheckpointInfo> all, const Retentio
   plan.kept.erase(first, plan.kept.end());
   for (const CheckpointInfo& info : all) {
     // One that cannot be opened for another reason may be good tomorrow, or another's.
-    if (absl::IsDataLoss(info.opened) && !stays(info)) plan.retired.push_back(info);
+    if (absl::IsDataLoss(info.opened) && HasOurName(info) && !stays(info)) {
+      plan.retired.push_back(info);
+    }
   }
   std::stable_sort(plan.retired.begin(), plan.retired.end(), ByAge);
   if (!plan.retired.empty()) KeepAGoodOne(committed, is_good, &plan);

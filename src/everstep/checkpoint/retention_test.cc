@@ -16,7 +16,8 @@ namespace everstep {
 namespace {
 
 CheckpointInfo At(Step step, absl::Status opened = absl::OkStatus()) {
-  return {{step, 0, {1, 1}}, "/c/" + std::to_string(step), std::move(opened)};
+  const CheckpointId id{step, 0, {1, 1}};
+  return {id, "/c/" + id.DirectoryName(), std::move(opened)};
 }
 
 using Steps = std::vector<Step>;
@@ -44,6 +45,14 @@ RetentionPlan Plan(const Case& c, std::vector<Step>* read = nullptr) {
         if (read != nullptr) read->push_back(info.id.step);
         return c.bad.count(info.id.step) == 0;
       });
+}
+
+TEST(Retention, WhatSomebodyHasNamedIsLeftAlone) {
+  Case c{{At(1), At(2), At(3)}, {1, 0}};
+  c.all[0].path = "/c/my best";
+  const RetentionPlan plan = Plan(c);
+  EXPECT_EQ(StepsOf(plan.kept), (Steps{3}));
+  EXPECT_EQ(StepsOf(plan.retired), (Steps{2}));
 }
 
 TEST(Retention, AllStayUnlessTold) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct CheckpointId {
   Step step = 0;
   History history = 0;
   ViewId view;
+  // What the steps are steps of, not part of the name: BatchSource::fingerprint of the data that
+  // was trained on (0: not known) and the step at which that training began.
+  uint64_t data = 0;
+  Step fit_begin = 0;
 
   std::string DirectoryName() const;  // "step-1175-h0-v1.1"
   // By age: a later history is newer whatever its step, for what it replaced was found wrong.
@@ -77,11 +82,13 @@ class CheckpointStore {
   virtual std::string PathOf(const CheckpointId& id) const = 0;
 
   // Fills `state` from the newest good checkpoint of this model and seed (the tensor "seed", which
-  // `state` holds when this is called). kNotFound: there is none at all; `state` is untouched.
-  // kDataLoss: there are some, none is good. kFailedPrecondition: the good ones are all of another
-  // model, seed or version of the format. After an error other than kNotFound the memory is
-  // undefined.
-  virtual absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state) = 0;
+  // `state` holds when this is called) that `accept`, if there is one, is OK for. kNotFound: there
+  // is none at all; `state` is untouched. kDataLoss: there are some, none is good.
+  // kFailedPrecondition: the good ones are all of another model, seed or version of the format, or
+  // not accepted. After an error other than kNotFound the memory is undefined.
+  using Accept = std::function<absl::Status(const CheckpointId&)>;
+  virtual absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state,
+                                                     const Accept& accept = nullptr) = 0;
 };
 
 // 64-bit digest of a state: over names, types, shapes and bytes, in key order. Equal states give

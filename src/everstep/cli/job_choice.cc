@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
+#include "everstep/checkpoint/find.h"
 #include "everstep/cli/command.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
@@ -74,6 +75,13 @@ absl::StatusOr<JobChoice> ChooseJob(const std::string& resume,
                       JobDirectory::Resume(RealFileSystem(), {point.job, point.restore_from, flags,
                                                               GetEnvironment, program}));
   for (const std::string& note : job.notes()) WriteAll(2, absl::StrCat("everstep: ", note, "\n"));
+  const Step end = job.finished().has_value() ? job.finished()->step : 0;
+  if (end > 0 && !HoldsStep(RealFileSystem(), CheckpointsPath(job.path()), end)) {
+    WriteAll(
+        2, absl::StrCat("everstep: the job was done at step ", end,
+                        ", but no good checkpoint of it is left: it goes on from an older one\n"));
+    job.ForgetEnd();
+  }
   JobChoice choice{job.spec(), job.program(), std::nullopt};
   choice.resumed = std::move(job);
   return choice;

@@ -17,6 +17,8 @@ namespace everstep {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// For the last word of a coordinator that may only have lost its connection.
+constexpr Duration kFarewell = std::chrono::seconds(2);
 constexpr ViewId kEveryView{std::numeric_limits<int64_t>::max(), 0};
 
 // Errors after which the same round can be run again in another view.
@@ -296,6 +298,15 @@ absl::Status Engine::TrainStep(const TrainPlan& plan, bool* leave) {
 }
 
 absl::Status Engine::Train(const TrainPlan& plan) {
+  EV_RETURN_IF_ERROR(Restore([&](const CheckpointId& id) { return CheckTraining(id, plan); }));
+  EV_RETURN_IF_ERROR(CheckTraining({step(), 0, {}, trained_.data, trained_.fit_begin}, plan));
+  if (trained_.data != 0 && trained_.fit_begin == plan.begin && step() > plan.end) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job is at step ", step(), ", beyond the ", plan.end,
+                     " steps that this program asks for, so nothing is left to train; ask for more "
+                     "epochs, or go "
+                     "back by everstep run --resume CHECKPOINT"));
+  }
   source_ = plan.source;
   call_ = HashKey({1, plan.source->fingerprint(), static_cast<uint64_t>(plan.begin),
                    static_cast<uint64_t>(plan.end), static_cast<uint64_t>(plan.checkpoint_every)});
@@ -304,6 +315,8 @@ absl::Status Engine::Train(const TrainPlan& plan) {
     absl::Status status = InView([&] {
       // The view may have begun with a state that is further.
       if (step() >= plan.end) return absl::OkStatus();
+      trained_.data = plan.source->fingerprint();
+      trained_.fit_begin = plan.begin;
       const Member& self = communicator_->view().members[communicator_->rank()];
       plan.source->Expect({step() - plan.begin, plan.end - plan.begin}, self.replica_begin,
                           self.replica_end);
@@ -352,6 +365,8 @@ int Engine::Leave(LeaveReason reason, int exit_code, const std::string& message)
   const Deadline failed_deadline = After(*parts_.clock, std::chrono::seconds(5));
   while (machine_.state() != WorkerMachine::State::kEnded) {
     if (!WaitForOrder().ok()) break;
+    // Its work is saved; a coordinator that is gone will not say more.
+    if (reason == LeaveReason::kToldToLeave && parts_.control->AwayFor() > kFarewell) break;
     // A failed worker has told why; it does not wait long for an answer.
     if (reason == LeaveReason::kFailed && parts_.clock->Now() > failed_deadline) break;
   }

@@ -90,7 +90,8 @@ class Engine {
   // Fills the state from the newest good checkpoint, if there is one. The first call that needs a
   // view does it, if nobody has before. Errors are final: kDataLoss or kFailedPrecondition when
   // there are checkpoints but none that this model can go on from.
-  absl::Status Restore();
+  // `accept` as CheckpointStore has it.
+  absl::Status Restore(const CheckpointStore::Accept& accept = nullptr);
   // Commits a checkpoint of the present step: returns OK on all workers once it is durable and all
   // digests agreed, else the same kind of error on all. Tries again for some minutes when the disk
   // does not take it.
@@ -118,6 +119,8 @@ class Engine {
   void HandleOrder(const WorkerOrder& order);
   absl::Status Link(const View& view, const StateOrigin& origin);
   absl::Status TakeOrigin(const StateOrigin& origin);
+  // That a training of `plan` is what a state of `id` comes from, or what went before it.
+  static absl::Status CheckTraining(const CheckpointId& id, const TrainPlan& plan);
   void Unlink();
 
   // Runs `round` in a running view until it succeeds there or an error that is final comes up.
@@ -157,6 +160,7 @@ class Engine {
   Round round_ = 0;
   uint64_t call_ = 0;  // names the running Train or Evaluate and its arguments
   History history_ = 0;
+  CheckpointId trained_;  // its data and fit_begin: what the present state was trained on
   bool restored_ = false;
   std::vector<Note> unsaid_;  // nothing counts before hello
   bool unfindable_ = false;   // a restart would not find the state that was restored

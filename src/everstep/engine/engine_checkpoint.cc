@@ -34,10 +34,10 @@ Duration YoungInterval(Duration cost, Duration took) {
 
 }  // namespace
 
-absl::Status Engine::Restore() {
+absl::Status Engine::Restore(const CheckpointStore::Accept& accept) {
   if (restored_) return absl::OkStatus();
   parts_.phases->Enter(Phase::kRestore);
-  const absl::StatusOr<RestoredCheckpoint> restored = parts_.checkpoints->Restore(state_);
+  const absl::StatusOr<RestoredCheckpoint> restored = parts_.checkpoints->Restore(state_, accept);
   if (!restored.ok() && !absl::IsNotFound(restored.status())) return restored.status();
   restored_ = true;
   last_checkpoint_ = parts_.clock->Now();
@@ -48,11 +48,25 @@ absl::Status Engine::Restore() {
     unsaid_.push_back({record_kind::kCheckpointRejected, rejected.id.step, why});
   }
   history_ = restored->history;
+  trained_ = restored->id;
   parts_.phases->SetStep(step());
   unfindable_ = !restored->is_newest;
   if (!unfindable_) checkpointed_ = step();
   log::Info("engine", "goes on from {}", parts_.checkpoints->PathOf(restored->id));
   return absl::OkStatus();
+}
+
+// Which examples a step has, and so what has been trained, follows from data and batch size.
+absl::Status Engine::CheckTraining(const CheckpointId& id, const TrainPlan& plan) {
+  const bool inside = plan.begin < id.step && id.step <= plan.end;
+  const bool by_this_call = id.fit_begin == plan.begin;
+  const bool same = id.data == plan.source->fingerprint();
+  if (id.data == 0 || (by_this_call ? same : !inside)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "step ", id.step,
+      " was trained on other data, with another batch size or by other calls of Fit than this "
+      "program makes; start the job with the arguments it had, or begin another one from its "
+      "checkpoint: everstep run --resume CHECKPOINT --job-dir NEW"));
 }
 
 // ---- while training ----
@@ -78,7 +92,8 @@ void Engine::BeginCheckpointIfDue(Step every, const Verdict& verdict) {
 
 void Engine::BeginCheckpoint() {
   parts_.phases->Enter(Phase::kCheckpoint);
-  const CheckpointId id{step(), history_, communicator_->view().id};
+  const CheckpointId id{step(), history_, communicator_->view().id, trained_.data,
+                        trained_.fit_begin};
   checkpoint_cost_ =
       checkpointer_.Begin(id, memory(), communicator_->view(), communicator_->rank());
   last_checkpoint_ = parts_.clock->Now();
@@ -147,8 +162,10 @@ absl::Status Engine::Checkpoint() {
     if (!absl::IsResourceExhausted(status) || attempt >= options_.checkpoint_attempts) {
       return status;
     }
-    log::Warning("engine", "the checkpoint of step {} will be tried again: {}", step(),
-                 std::string(status.message()));
+    log::Warning("engine",
+                 "all steps are done, but the checkpoint of the last one, {}, is not written: {}; "
+                 "it is tried again for some minutes",
+                 step(), std::string(status.message()));
     // Rounds, not a clock: the pause ends at the same one on all members.
     for (int round = 0; round < kFirstPauseRounds << attempt; ++round) {
       SleepFor(kSettle);

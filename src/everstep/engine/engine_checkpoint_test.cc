@@ -155,6 +155,66 @@ TEST(EngineCheckpoint, WithCheckpointsButNoneThatIsGoodTheJobDoesNotBeginAnew) {
   }
 }
 
+TEST(EngineCheckpoint, AProgramWithOtherDataOrFewerStepsIsRefused) {
+  auto disk = std::make_shared<MemoryDisk>();
+  Cluster(2, 2, disk).Train(20);
+  Cluster other(1, 2, disk);
+  other.all[0]->source.name = 2;
+  other.Train(40);
+  EXPECT_TRUE(absl::IsFailedPrecondition(other.all[0]->status)) << other.all[0]->status;
+  Cluster fewer(2, 2, disk);
+  fewer.Train(15);
+  for (auto& w : fewer.all) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(w->status)) << w->status;
+    EXPECT_TRUE(w->applied.empty());
+  }
+  Cluster more(1, 2, disk);
+  more.Train(25);
+  EXPECT_TRUE(more.all[0]->status.ok()) << more.all[0]->status;
+}
+
+TEST(EngineCheckpoint, OneOfAnotherTrainingIsPassedOverForAnOlderOneOfThis) {
+  auto disk = std::make_shared<MemoryDisk>();
+  Cluster(1, 2, disk).Train(10);
+  auto other = std::make_shared<MemoryDisk>();
+  Cluster foreign(1, 2, other);
+  foreign.all[0]->source.name = 2;
+  foreign.Train(20);
+  disk->committed[20] = other->committed.at(20);
+  Cluster cluster(2, 2, disk);
+  cluster.Train(30);
+  for (auto& w : cluster.all) {
+    EXPECT_TRUE(w->status.ok()) << w->status;
+    EXPECT_EQ(w->applied.front(), 10);
+  }
+  EXPECT_EQ(disk->committed.at(30).digest, Undisturbed(2, 30));
+  EXPECT_EQ(cluster.coordinator.notes_.size(), 2u);
+}
+
+TEST(EngineCheckpoint, TheSecondFitIsComparedWithTheSecondFit) {
+  auto disk = std::make_shared<MemoryDisk>();
+  const auto fit_twice = [&](Step first, Step second) {
+    Cluster cluster(1, 2, disk);
+    TestWorker& w = *cluster.all[0];
+    HashSource next;
+    next.name = 9;
+    TrainPlan plan;
+    plan.source = &w.source;
+    plan.end = first;
+    w.status = w.engine->Train(plan);
+    plan.source = &next;
+    plan.begin = first;
+    plan.end = second;
+    if (w.status.ok()) w.status = w.engine->Train(plan);
+    if (w.status.ok()) w.status = w.engine->Checkpoint();
+    w.engine->Leave(LeaveReason::kFinished, 0, "");
+    return w.status;
+  };
+  EXPECT_TRUE(fit_twice(10, 20).ok());
+  EXPECT_TRUE(fit_twice(10, 30).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(fit_twice(40, 50))) << "the first one was shorter";
+}
+
 TEST(EngineCheckpoint, AFinishedStateIsNotWrittenAgain) {
   auto disk = std::make_shared<MemoryDisk>();
   Cluster(2, 2, disk).Train(10);

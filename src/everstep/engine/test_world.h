@@ -247,7 +247,9 @@ class HashSource : public BatchSource {
   void Expect(StepRange, int, int) override {}
   int64_t steps_per_epoch() const override { return 10; }
   int64_t GlobalExamples(Step) const override { return 6; }
-  uint64_t fingerprint() const override { return 1; }
+  uint64_t fingerprint() const override { return name; }
+
+  uint64_t name = 1;
 };
 
 // What the stores of all workers have on their shared disk.
@@ -298,7 +300,8 @@ class MemoryStore : public CheckpointStore {
   }
   std::string PathOf(const CheckpointId& id) const override { return id.DirectoryName(); }
 
-  absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state) override {
+  absl::StatusOr<RestoredCheckpoint> Restore(absl::Span<const TensorSpan> state,
+                                             const Accept& accept) override {
     MemoryDisk& disk = reads != nullptr ? *reads : disk_;
     std::lock_guard lock(disk.mutex);
     RestoredCheckpoint restored;
@@ -307,6 +310,11 @@ class MemoryStore : public CheckpointStore {
       if (only >= 0 && checkpoint.id.step != only) continue;
       if (unreadable.count(checkpoint.id.step) != 0) {
         restored.rejected.push_back({checkpoint.id, "here", absl::DataLossError("rotten")});
+        continue;
+      }
+      const absl::Status accepted = accept ? accept(checkpoint.id) : absl::OkStatus();
+      if (!accepted.ok()) {
+        restored.rejected.push_back({checkpoint.id, "here", accepted});
         continue;
       }
       const std::byte* from = checkpoint.bytes.data();
@@ -319,7 +327,7 @@ class MemoryStore : public CheckpointStore {
       restored.is_newest = only < 0;
       return restored;
     }
-    if (!restored.rejected.empty()) return absl::DataLossError("none is good");
+    if (!restored.rejected.empty()) return restored.rejected[0].why;
     return absl::NotFoundError("none");
   }
 

@@ -109,6 +109,16 @@ absl::StatusOr<JobDirectory> JobDirectory::Create(FileSystem& fs, NewJob job) {
 absl::Status JobDirectory::Fill(const NewJob& job) {
   absl::Status status = fs_->CreateDirectories(path());
   if (!status.ok()) return CannotBeMade(status, path());
+  const absl::StatusOr<std::vector<std::string>> found = fs_->List(CheckpointsPath(path()));
+  for (const std::string& name : found.ok() ? *found : std::vector<std::string>()) {
+    if (name.rfind("step-", 0) != 0 || fs_->Exists(ResolvedPath(path()))) continue;
+    return WithExitCode(
+        absl::AlreadyExistsError(absl::StrCat(
+            JoinPath(CheckpointsPath(path()), name), " is of a job whose resolved.json is gone; ",
+            "choose another --job-dir, or begin a job from it by --resume ",
+            JoinPath(CheckpointsPath(path()), name))),
+        kExitNotNow);
+  }
   status = WriteNew(*fs_, ResolvedPath(path()), ToResolvedJson(run_), 0644);
   if (absl::IsAlreadyExists(status)) {
     return WithExitCode(absl::AlreadyExistsError(
@@ -151,7 +161,8 @@ absl::StatusOr<JobDirectory> JobDirectory::Resume(FileSystem& fs, const ResumedJ
         kExitConfiguration);
   }
   // Each can stand for the other; a job that was never run has no run.json.
-  if (!made.ok() && !last.ok()) return absl::IsNotFound(made.status()) ? last.status() : made.status();
+  if (!made.ok() && !last.ok())
+    return absl::IsNotFound(made.status()) ? last.status() : made.status();
   if (!made.ok()) {
     notes.push_back(absl::StrCat("going by run.json alone: ", made.status().message()));
     made = last;

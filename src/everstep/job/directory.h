@@ -79,6 +79,8 @@ class JobDirectory {
   const ResolvedJob& run() const { return run_; }
   // The end of a job that is done and is resumed with the same program and arguments.
   const std::optional<JobOutcome>& finished() const { return finished_; }
+  // What it ended with is lost: it is not done after all.
+  void ForgetEnd() { finished_.reset(); }
   // What Resume found damaged and could do without, a line each, for people.
   const std::vector<std::string>& notes() const { return notes_; }
 

@@ -54,6 +54,15 @@ TEST(JobDirectory, HoldsOneJob) {
               HasSubstr(temp.File("j") + " holds a job already; continue it by --resume"));
 }
 
+TEST(JobDirectory, DoesNotBeginAnewBesideTheCheckpointsOfAJobThatHasLostItsDescription) {
+  TempDirectory temp;
+  const std::string orphan = temp.File("j/checkpoints/step-5-h0-v1.1");
+  ASSERT_TRUE(RealFileSystem().CreateDirectories(orphan).ok());
+  const absl::Status status = JobDirectory::Create(RealFileSystem(), Job(temp.File("j"))).status();
+  EXPECT_EQ(ExitCodeFor(status), kExitNotNow);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--resume " + orphan));
+}
+
 TEST(JobDirectory, IsAJobsWholeOrNotAtAllWheneverTheMachineStops) {
   bool made = false;
   for (int operations = 0; !made; ++operations) {

@@ -5,7 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
+#include "everstep/checkpoint/find.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/job/resume.h"
@@ -21,12 +24,29 @@ absl::StatusOr<JobDirectory> Choose(const JobSpec& spec, const std::string& vers
   FileSystem& fs = RealFileSystem();
   const std::string resume = GetEnvironment("EVERSTEP_RESUME").value_or("");
   if (resume.empty()) {
-    return JobDirectory::Create(fs, {spec, CommandLine(), version, kNoSecret});
+    absl::StatusOr<JobDirectory> made =
+        JobDirectory::Create(fs, {spec, CommandLine(), version, kNoSecret});
+    if (!absl::IsAlreadyExists(made.status())) return made;
+    return WithExitCode(
+        absl::AlreadyExistsError(
+            absl::StrCat(spec.directory, " holds a job already; go on with it by EVERSTEP_RESUME=",
+                         spec.directory, ", or choose another EVERSTEP_JOB_DIR")),
+        kExitNotNow);
   }
   EV_ASSIGN_OR_RETURN(const ResumePoint point, FindResumePoint(fs, resume));
   const bool elsewhere = !spec.directory.empty() && spec.directory != point.job;
   if (!point.restore_from.empty() && (point.job.empty() || elsewhere)) {
     JobSpec begun = spec;
+    if (!point.job.empty()) {
+      // What belongs for life to the job of the checkpoint belongs to this one, too.
+      EV_ASSIGN_OR_RETURN(
+          const JobDirectory of,
+          JobDirectory::Resume(fs,
+                               {point.job, point.restore_from, {}, GetEnvironment, CommandLine()}));
+      begun = of.spec();
+      begun.directory = spec.directory;
+      begun.restore_from.clear();
+    }
     begun.begin_from = point.restore_from;
     return JobDirectory::Create(fs, {begun, CommandLine(), version, kNoSecret});
   }
@@ -40,6 +60,8 @@ absl::StatusOr<std::unique_ptr<LoneJob>> LoneJob::Begin(const JobSpec& spec,
                                                         const std::string& version) {
   EV_ASSIGN_OR_RETURN(JobDirectory job, Choose(spec, version));
   for (const std::string& note : job.notes()) std::fprintf(stderr, "everstep: %s\n", note.c_str());
+  const Step end = job.finished().has_value() ? job.finished()->step : 0;
+  if (end > 0 && !HoldsStep(RealFileSystem(), CheckpointsPath(job.path()), end)) job.ForgetEnd();
   std::unique_ptr<LoneJob> lone(new LoneJob(std::move(job)));
   if (lone->is_finished()) return lone;
   absl::Status status = lone->TakeDirectory(version);
