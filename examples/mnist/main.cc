@@ -58,13 +58,21 @@ absl::Status Train(Worker& worker, const Flags& flags) {
 int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Trains a small network on the MNIST digits.");
+  app.footer(
+      "As one process by itself, or as many: everstep run -n 4 -- mnist ...\n"
+      "By itself it makes a job in runs/, or in EVERSTEP_JOB_DIR, or goes on with the one in\n"
+      "EVERSTEP_RESUME. A job that begins with one worker and shall have up to N later needs\n"
+      "EVERSTEP_REPLICAS=N. EVERSTEP_SEED and the other variables of everstep run --help count, "
+      "too.");
   app.add_option("--data", flags.data, "Directory with train.tfrecord and test.tfrecord")
       ->capture_default_str();
   app.add_option("--epochs", flags.epochs, "Passes over the training set")->capture_default_str();
   app.add_option("--batch-size", flags.batch_size, "Examples of one step, over all replicas")
       ->capture_default_str();
   app.add_option("--checkpoint-every-steps", flags.checkpoint_every_steps,
-                 "Steps between checkpoints; 0: only the last step")
+                 "Steps between checkpoints; 0: as often as their cost allows. The last step has "
+                 "one in any "
+                 "case")
       ->capture_default_str();
   try {
     app.parse(argc, argv);

@@ -12,6 +12,7 @@
 #include "everstep/cli/coordinator_child.h"
 #include "everstep/cli/host.h"
 #include "everstep/cli/job_choice.h"
+#include "everstep/cli/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
@@ -45,6 +46,7 @@ struct RunPlan : CoordinatorPlan {
   std::vector<std::string> program;
   std::optional<JobDirectory> resumed;
   int slots = 1;
+  std::string moved_to;  // this process, to where the program was named; empty: it was there
 };
 
 // Where the coordinator listens; what can be refused is refused before anything is made.
@@ -79,6 +81,24 @@ absl::Status PlanListening(const RunArguments& arguments, RunPlan* plan) {
       kExitNotNow);
 }
 
+// The program is that of an earlier run: so are the directory that its name and its arguments are
+// relative to.
+absl::Status GoWhereItWasNamed(RunPlan* plan) {
+  const std::string directory =
+      plan->resumed.has_value() ? plan->resumed->run().working_directory : std::string();
+  if (directory.empty() || directory == AbsolutePath(".")) return absl::OkStatus();
+  const absl::Status status = ChangeDirectory(directory);
+  if (!status.ok()) {
+    return WithExitCode(
+        absl::Status(status.code(), absl::StrCat(status.message(),
+                                                 "; the program was named there: name it again "
+                                                 "by -- PROGRAM [ARGUMENTS]")),
+        kExitConfiguration);
+  }
+  plan->moved_to = directory;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunPlan> MakePlan(const RunArguments& arguments,
                                  const std::vector<std::string>& program) {
   RunPlan plan;
@@ -91,6 +111,7 @@ absl::StatusOr<RunPlan> MakePlan(const RunArguments& arguments,
   if (!arguments.slots.empty()) {
     EV_ASSIGN_OR_RETURN(plan.slots, ReadNumber("--slots", arguments.slots, 1, 100000));
   }
+  if (program.empty()) EV_RETURN_IF_ERROR(GoWhereItWasNamed(&plan));
   EV_RETURN_IF_ERROR(CheckProgram(plan.program));
   EV_RETURN_IF_ERROR(CheckBaseline(plan.spec.cpu_baseline, ProcessorCapability()));
   EV_RETURN_IF_ERROR(PlanListening(arguments, &plan));
@@ -109,6 +130,7 @@ StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::stri
   StartFacts facts;
   facts.version = kVersion;
   facts.program = ShellQuoted(plan.program);
+  facts.directory = plan.moved_to;
   facts.job_dir = ShellQuoted({job.path()});
   if (!spec.restore_from.empty()) {
     facts.goes_on = absl::StrCat("from ", spec.restore_from);
@@ -190,7 +212,7 @@ int RunJob(const RunPlan& plan, const GuardedProcess& self) {
   SayOutcome(*result, path, RealClock().Now() - start, &console);
   if (result->code != kExitDone) {
     console.Say(
-        absl::StrCat("  go on with it by  everstep run --resume ", ShellQuoted({path}), "\n"));
+        absl::StrCat("  ", WhatNext(RealFileSystem(), path, result->code, plan.program), "\n"));
   }
   return result->code;
 }

@@ -1,6 +1,8 @@
 // cli: everstep status, and the verbs status and report.
 #include "everstep/cli/status.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -74,7 +76,7 @@ std::string StateOf(const JobGlance& g) {
       if (!g.outcome.has_value()) return absl::StrCat("ended", resume);
       if (g.outcome->code == kExitDone) return "done";
       return absl::StrCat("ended with exit code ", g.outcome->code,
-                          g.outcome->reason.empty() ? "" : ": ", g.outcome->reason, resume);
+                          g.outcome->reason.empty() ? "" : ": ", g.outcome->reason, "; ", g.next);
     case JobLife::kVanished:
       break;
   }
@@ -157,12 +159,27 @@ absl::StatusOr<JobGlance> GlanceAt(FileSystem& fs, const std::string& job, Durat
   glance.checkpoint = GlanceAtCheckpoints(fs, job);
   EV_RETURN_IF_ERROR(ReadInto(fs, StatusPath(job), FromStatusJson, &glance.status));
   EV_RETURN_IF_ERROR(ReadInto(fs, OutcomePath(job), FromOutcomeJson, &glance.outcome));
+  if (glance.outcome.has_value()) {
+    glance.next = WhatNext(fs, job, glance.outcome->code, glance.outcome->program);
+  }
   if (glance.status.has_value()) {
     if (const auto said = SecondsOfTimestamp(glance.status->time)) {
       glance.heard_seconds_ago = std::max(0.0, WallSeconds() - *said);
     }
   }
   return glance;
+}
+
+std::string WhatNext(FileSystem& fs, const std::string& job, int code,
+                     const std::vector<std::string>& program) {
+  const std::string resume = absl::StrCat("everstep run --resume ", ShellQuoted({job}));
+  // Told to leave, could not now, killed from outside: nothing is wrong with it.
+  const bool outside = code == kExitToldToLeave || code == kExitNotNow || code == 128 + SIGKILL;
+  const bool wrong = code == kExitUsage || code == kExitBadData || code == kExitConfiguration;
+  if (!wrong && (outside || HasTrained(fs, job))) return absl::StrCat("go on with it by ", resume);
+  return absl::StrCat("it would fail again: correct it, then ", resume, " [-- ",
+                      program.empty() ? std::string("PROGRAM ARGUMENTS") : ShellQuoted(program),
+                      "]");
 }
 
 std::string GlanceText(const JobGlance& g) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "everstep/cli/checkpoint.h"
@@ -27,6 +28,7 @@ struct JobGlance {
   std::optional<TermHolder> term;
   std::optional<JobStatus> status;
   std::optional<JobOutcome> outcome;
+  std::string next;                            // when it has ended and is not done: WhatNext
   std::optional<double> heard_seconds_ago;     // by the wall clocks: for people
   std::optional<CheckpointGlance> checkpoint;  // the newest in the directory
 };
@@ -34,6 +36,11 @@ struct JobGlance {
 // Looks at a holder of another host for as long as `watch`, to see its counter rise. kDataLoss,
 // naming the file: one is damaged.
 absl::StatusOr<JobGlance> GlanceAt(FileSystem& fs, const std::string& job, Duration watch);
+
+// How to go on with a job that ended with `code`: "go on with it by ...", or that something must be
+// corrected first. `program`: that ran.
+std::string WhatNext(FileSystem& fs, const std::string& job, int code,
+                     const std::vector<std::string>& program);
 
 std::string GlanceText(const JobGlance& glance);
 std::string GlanceJson(const JobGlance& glance);

@@ -110,7 +110,16 @@ TEST_F(StatusTest, OfOneThatEndedSaysHow) {
   ASSERT_TRUE(PublishFile(fs_, OutcomePath("/j"), ToOutcomeJson({0, "", 400, {}, ""})).ok());
   EXPECT_THAT(GlanceText(Look()), HasSubstr("state        done\n"));
   ASSERT_TRUE(PublishFile(fs_, OutcomePath("/j"), ToOutcomeJson({3, "why", 4, {}, ""})).ok());
-  EXPECT_THAT(GlanceText(Look()), HasSubstr("ended with exit code 3: why; go on with it by"));
+  EXPECT_THAT(
+      GlanceText(Look()),
+      HasSubstr("ended with exit code 3: why; it would fail again: correct it, then everstep "
+                "run --resume /j [-- PROGRAM ARGUMENTS]\n"));
+  PutStatus();
+  EXPECT_THAT(GlanceText(Look()), HasSubstr("ended with exit code 3: why; go on with it by"))
+      << "it had trained";
+  EXPECT_THAT(WhatNext(fs_, "/j", 65, {"train", "--data", "a b"}),
+              HasSubstr("run --resume /j [-- train --data 'a b']"));
+  EXPECT_THAT(WhatNext(fs_, "/other", 143, {}), HasSubstr("go on with it by"));
 }
 
 TEST_F(StatusTest, OfOneThatDoesNotRunNamesTheCheckpointThatIsThere) {

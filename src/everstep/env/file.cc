@@ -289,4 +289,9 @@ std::string AbsolutePath(const std::string& path) {
   return path.empty() || path == "." ? std::string(cwd) : JoinPath(cwd, path);
 }
 
+absl::Status ChangeDirectory(const std::string& path) {
+  if (chdir(path.c_str()) != 0) return PosixError("go to", path, errno);
+  return absl::OkStatus();
+}
+
 }  // namespace everstep

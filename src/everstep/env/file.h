@@ -77,4 +77,7 @@ std::string JoinPath(std::string_view directory, std::string_view name);
 // Absolute form of `path`, seen from the working directory; nothing needs to exist.
 std::string AbsolutePath(const std::string& path);
 
+// Makes `path` the working directory of this process. Before any thread is there.
+absl::Status ChangeDirectory(const std::string& path);
+
 }  // namespace everstep

@@ -99,7 +99,8 @@ absl::StatusOr<JobDirectory> JobDirectory::Create(FileSystem& fs, NewJob job) {
   // Jobs started in the same second want the same name.
   for (int attempt = 1;; ++attempt) {
     job.spec.directory = attempt == 1 ? base : absl::StrCat(base, "-", attempt);
-    JobDirectory directory(fs, {job.spec, job.program, job.version, WallTimestamp()});
+    JobDirectory directory(
+        fs, {job.spec, job.program, job.version, WallTimestamp(), AbsolutePath(".")});
     const absl::Status status = directory.Fill(job);
     if (status.ok()) return directory;
     if (!absl::IsAlreadyExists(status) || !chosen || attempt == 100) return status;
@@ -178,8 +179,9 @@ absl::StatusOr<JobDirectory> JobDirectory::Resume(FileSystem& fs, const ResumedJ
   spec.directory = job.directory;  // it may have been moved
   spec.restore_from = job.restore_from;
   spec.begin_from = made->spec.begin_from;
-  JobDirectory directory(fs, {std::move(spec), job.program.empty() ? last->program : job.program,
-                              last->version, WallTimestamp()});
+  JobDirectory directory(
+      fs, {std::move(spec), job.program.empty() ? last->program : job.program, last->version,
+           WallTimestamp(), job.program.empty() ? last->working_directory : AbsolutePath(".")});
   const absl::StatusOr<std::optional<JobOutcome>> read = ReadOutcome(fs, job.directory);
   if (!read.ok()) notes.push_back(std::string(read.status().message()));
   const std::optional<JobOutcome> outcome = read.ok() ? *read : std::nullopt;

@@ -51,6 +51,7 @@ std::string ToResolvedJson(const ResolvedJob& job) {
   w.Put("version", job.version);
   w.Put("time", job.time);
   w.PutWords("program", job.program);
+  w.Put("directory", job.working_directory);
   w.Put("restore_from", job.spec.restore_from);
   w.Put("begin_from", job.spec.begin_from);
   w.json()["options"] = options;
@@ -64,6 +65,7 @@ absl::StatusOr<ResolvedJob> FromResolvedJson(std::string_view text, const std::s
   r.Get("version", &job.version);
   r.Get("time", &job.time);
   r.GetWords("program", &job.program);
+  r.Get("directory", &job.working_directory);
   r.Get("restore_from", &job.spec.restore_from);
   r.Get("begin_from", &job.spec.begin_from);
   r.Require("options");

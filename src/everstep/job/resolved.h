@@ -16,6 +16,7 @@ struct ResolvedJob {
   std::vector<std::string> program;  // and its arguments
   std::string version;               // of Everstep
   std::string time;                  // UTC, when it was written; older files do not have it
+  std::string working_directory;     // of the program, absolute; older files do not have it
 };
 
 std::string ToResolvedJson(const ResolvedJob& job);

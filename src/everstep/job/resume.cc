@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "everstep/base/status.h"
 #include "everstep/io/publish.h"
 #include "everstep/job/directory.h"
+#include "everstep/job/outcome.h"
 #include "everstep/job/resolved.h"
 #include "everstep/job/status.h"
 
@@ -37,6 +39,12 @@ std::string LastSign(FileSystem& fs, const std::string& job) {
   return newest;
 }
 
+bool FailedAtOnce(FileSystem& fs, const std::string& job) {
+  const absl::StatusOr<std::optional<JobOutcome>> outcome = ReadOutcome(fs, job);
+  return outcome.ok() && outcome->has_value() && (*outcome)->code != kExitDone &&
+         !HasTrained(fs, job);
+}
+
 std::string Absolute(const std::string& text) {
   std::string path = AbsolutePath(text);
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -59,15 +67,29 @@ std::optional<NamedCheckpoint> CheckpointAt(FileSystem& fs, const std::string& p
 
 }  // namespace
 
+bool HasTrained(FileSystem& fs, const std::string& job) {
+  const absl::StatusOr<std::vector<std::string>> checkpoints = fs.List(CheckpointsPath(job));
+  for (const std::string& name : checkpoints.ok() ? *checkpoints : std::vector<std::string>()) {
+    if (absl::StartsWith(name, "step-")) return true;
+  }
+  const absl::StatusOr<std::string> text = ReadWholeFile(fs, StatusPath(job));
+  if (!text.ok()) return false;
+  const absl::StatusOr<JobStatus> status = FromStatusJson(*text, StatusPath(job));
+  return status.ok() && status->step > 0;
+}
+
 absl::StatusOr<std::string> LatestJob(FileSystem& fs, const std::string& runs) {
-  std::pair<std::string, std::string> newest;  // sign, name
+  std::tuple<bool, std::string, std::string> newest;  // whether it is worth it, sign, name
   const absl::StatusOr<std::vector<std::string>> names = fs.List(runs);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
     const std::string job = JoinPath(runs, name);
-    if (fs.Exists(ResolvedPath(job))) newest = std::max(newest, {LastSign(fs, job), name});
+    if (fs.Exists(ResolvedPath(job))) {
+      newest = std::max(newest, {!FailedAtOnce(fs, job), LastSign(fs, job), name});
+    }
   }
-  if (newest.second.empty()) return absl::NotFoundError(absl::StrCat("there is no job in ", runs));
-  return JoinPath(runs, newest.second);
+  const std::string& name = std::get<2>(newest);
+  if (name.empty()) return absl::NotFoundError(absl::StrCat("there is no job in ", runs));
+  return JoinPath(runs, name);
 }
 
 absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& fs, const std::string& text) {

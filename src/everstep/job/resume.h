@@ -18,10 +18,14 @@ struct ResumePoint {
 // them.
 absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& fs, const std::string& text);
 
+// Whether a step of it was done, as far as its directory says.
+bool HasTrained(FileSystem& fs, const std::string& job);
+
 // "latest" or a job directory; for verbs that only look. kNotFound with exit code 65.
 absl::StatusOr<std::string> FindJob(FileSystem& fs, const std::string& text);
 
-// The job in `runs` that gave the last sign of life. kNotFound, naming `runs`.
+// The job in `runs` that gave the last sign of life; before those that failed without having done
+// a step, as a typing error makes them. kNotFound, naming `runs`.
 absl::StatusOr<std::string> LatestJob(FileSystem& fs, const std::string& runs);
 
 }  // namespace everstep

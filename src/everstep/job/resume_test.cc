@@ -80,6 +80,18 @@ TEST_F(ResumeTest, TheNextRunIsAsTheLastOne) {
   EXPECT_THAT(next->program(), ElementsAre("train", "--epochs", "2"));
 }
 
+TEST_F(ResumeTest, TheProgramIsOfTheDirectoryWhereItWasNamed) {
+  Make("j");
+  const std::string here = AbsolutePath(".");
+  EXPECT_EQ(Resume("j")->run().working_directory, here);
+  ASSERT_TRUE(ChangeDirectory(temp_.path()).ok());
+  EXPECT_EQ(Resume("j")->run().working_directory, here);
+  auto job = Resume("j", {}, {"other"});
+  EXPECT_EQ(job->run().working_directory, temp_.path());
+  ASSERT_TRUE(job->BeginRun("0.1.0", "x").ok() && ChangeDirectory(here).ok());
+  EXPECT_EQ(Resume("j")->run().working_directory, temp_.path());
+}
+
 TEST_F(ResumeTest, AJobThatWasMovedGoesOnWhereItIs) {
   Make("j");
   ASSERT_TRUE(fs_.Rename(temp_.File("j"), temp_.File("k")).ok());
@@ -234,6 +246,14 @@ TEST_F(ResumeTest, TheLatestJobIsTheOneThatWasHeardLast) {
   status.time = "9999-01-01T00:00:00.000Z";
   Put("b/status.json", ToStatusJson(status));
   EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("b"));
+  Make("c");
+  status.time = "9999-01-01T00:00:01.000Z";
+  Put("c/status.json", ToStatusJson(status));
+  EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("c")) << "it may be about to train";
+  End("c", 65, {"train"});
+  EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("b")) << "it failed before its first step";
+  Put("c/checkpoints/step-9-h0-v1.1/state.index", "");
+  EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("c")) << "it has trained";
   EXPECT_EQ(ExitCodeFor(FindJob(fs_, temp_.File("z")).status()), kExitBadData);
   EXPECT_EQ(*FindJob(fs_, temp_.File("b/")), temp_.File("b"));
 }

@@ -112,6 +112,9 @@ absl::StatusOr<JobSpec> ResolveAgain(const JobSpec& job, const JobSpec& last,
       }
     }
     const std::optional<Given> given = GivenFor(field, flags, environment);
+    // What somebody said then is the job's now.
+    std::string& origin = spec.origins[name];
+    if (origin == "flag" || origin == "environment") origin = "job";
     if (!given.has_value() || name == "job-dir") continue;
     if (field.fixed) {
       EV_RETURN_IF_ERROR(CheckFixed(field, *given, spec));

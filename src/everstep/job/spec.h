@@ -50,7 +50,8 @@ struct JobSpec {
   // empty: it was begun from nothing.
   std::string begin_from;
 
-  // Where each value came from, by option name: "flag", "environment", "default", or "drawn".
+  // Where each value came from, by option name: "flag", "environment", "default",
+  // "drawn", or "job": an earlier run of it was given it.
   std::map<std::string, std::string> origins;
 };
 

@@ -90,7 +90,8 @@ constexpr auto kNumber = FieldKind::kNumber;
 constexpr auto kBool = FieldKind::kBool;
 
 const Field kFields[] = {
-    {{"workers", "-n", "N", "worker processes (default 1)", false},
+    {{"workers", "-n", "N", "worker processes (default 1; of a job that goes on: as before)",
+      false},
      kNumber,
      false,
      [](Text t, JobSpec* s) { return ReadInto(t, 1, 100000, &s->workers); },
@@ -146,7 +147,9 @@ const Field kFields[] = {
      [](Text t, JobSpec* s) { return ReadSeconds(t, 0, 86400, &s->grace); },
      [](const JobSpec& s) { return WriteSeconds(s.grace); }},
     {{"checkpoint-every-steps", "", "K",
-      "write a checkpoint at each step that is a multiple of K (default 0: not by steps)", true},
+      "write a checkpoint at each step that is a multiple of K (default 0: not by steps); with "
+      "--checkpoint-every-seconds, too: at both",
+      true},
      kNumber,
      false,
      [](Text t, JobSpec* s) { return ReadInto(t, 0, kMost, &s->checkpoint_every_steps); },

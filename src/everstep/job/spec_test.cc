@@ -165,7 +165,7 @@ TEST_F(ResolveAgainTest, IsAsBeforeUnlessSaid) {
   EXPECT_EQ(spec->seed, 7u);
   EXPECT_EQ(spec->lost_after, std::chrono::seconds(1));
   EXPECT_EQ(spec->directory, "/j");
-  EXPECT_EQ(spec->origins.at("seed"), "flag");
+  EXPECT_EQ(spec->origins.at("seed"), "job");
 }
 
 TEST_F(ResolveAgainTest, WhatIsNotTheJobsForLifeMayBeGivenAnew) {

@@ -39,6 +39,7 @@ std::string DivisionNote(const std::vector<int>& begins) {
 std::string StartBlock(const StartFacts& f) {
   std::string block = fmt::format("everstep {}\n", f.version);
   block += Row("program", f.program);
+  if (!f.directory.empty()) block += Row("directory", f.directory);
   block += Row("job", f.job_dir);
   if (!f.goes_on.empty()) block += Row("goes on", f.goes_on);
   block +=

@@ -9,7 +9,8 @@ namespace everstep {
 
 struct StartFacts {
   std::string version;
-  std::string program;  // with arguments, as a shell takes it
+  std::string program;    // with arguments, as a shell takes it
+  std::string directory;  // that it runs in, when that is not where the user is
   std::string job_dir;
   std::string goes_on;  // "from step 537 (step-537-h0-v1.2, 15 s old)"; empty: it begins
   uint64_t seed = 0;

@@ -51,6 +51,9 @@ TEST(StartBlock, SaysThatAJobGoesOnAndHintsAtNothingThatIsTheJobsForLife) {
   f.cores = 16;
   EXPECT_THAT(StartBlock(f), HasSubstr("--threads-per-replica"));
   EXPECT_THAT(StartBlock(f), Not(HasSubstr("goes on")));
+  EXPECT_THAT(StartBlock(f), Not(HasSubstr("  directory ")));
+  f.directory = "/home/me";
+  EXPECT_THAT(StartBlock(f), HasSubstr("  directory    /home/me\n"));
   f.goes_on = "from step 537 (step-537-h0-v1.2, 15 s old)";
   EXPECT_THAT(StartBlock(f),
               HasSubstr("  goes on      from step 537 (step-537-h0-v1.2, 15 s old)\n"));
