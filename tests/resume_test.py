@@ -174,6 +174,24 @@ class Resume(unittest.TestCase):
         self.assertEqual((outcome["code"], outcome["reason"]), (3, "worker:0 exited with code 3"))
         self.assertFalse((self.job / "secret").exists(), "the secret is of no more use")
 
+    def test_a_program_runs_where_it_was_named_wherever_it_is_resumed(self):
+        (self.dir / "work").mkdir()
+        program = self.dir / "work" / "program"
+        program.write_text("#!/bin/sh\npwd\n[ -e ready ] || exit 3\n")
+        program.chmod(0o755)
+        begin = [ev.EVERSTEP, "run", "--job-dir", self.job, "--max-restarts", 0, "--", "./program"]
+        self.assert_ends(ev.run(begin, cwd=self.dir / "work"), 3,
+                         "it would fail again: correct it, then everstep run --resume")
+        (self.dir / "work" / "ready").touch()
+        result = ev.run([ev.EVERSTEP, "run", "--resume", self.job], cwd="/")
+        self.assert_ends(result, 0, f"directory    {self.dir}/work\n")
+        self.assertIn(f"worker:0 | {self.dir}/work\n", result.stdout)
+        (self.dir / "work").rename(self.dir / "moved")
+        (self.job / "outcome.json").unlink()
+        result = ev.run([ev.EVERSTEP, "run", "--resume", self.job], cwd="/")
+        self.assert_ends(result, 78, f"{self.dir}/work: No such file or directory; the program was "
+                         "named there")
+
     def test_what_cannot_be_is_refused_and_changes_nothing(self):
         self.assert_ends(self.run_job("--job-dir", self.job, "--seed", 7, "--max-restarts", 0,
                                       script="exit 3"), 3)

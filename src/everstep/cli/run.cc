@@ -242,6 +242,10 @@ void AddRun(CLI::App& root, Invocation* invocation) {
           &arguments->listen);
   AddText(verb, "address", "ADDRESS", "where other hosts reach this one (default: as --listen)",
           &arguments->address);
+  verb.get_option("--resume")->group("The job");
+  for (const char* where : {"--slots", "--listen", "--address"}) {
+    verb.get_option(where)->group("Its hosts");
+  }
 }
 
 }  // namespace everstep
