@@ -84,7 +84,7 @@ class Resume(unittest.TestCase):
         self.kill_all()
         self.assertEqual(self.look("status")["life"], "vanished")
         shown = ev.run([ev.EVERSTEP, "status", self.job]).stdout
-        self.assertIn("not running: last heard ", shown)
+        self.assertIn("vanished: last heard ", shown)
         self.assertIn(f"everstep run --resume {self.job}", shown)
         began = time.monotonic()
         result = self.run_job("--resume", self.job, "-n", 1, script="true")

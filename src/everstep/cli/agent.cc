@@ -143,7 +143,7 @@ void AddAgent(CLI::App& root, Invocation* invocation) {
   CLI::App& verb =
       AddVerb(root, invocation,
               {"agent", "Bring this host's slots into a job whose coordinator is elsewhere", "Jobs",
-               kExamples, true},
+               kExamples, true, nullptr, kExitCodes},
               [arguments, invocation] {
                 absl::StatusOr<AgentPlan> plan = MakePlan(*arguments, invocation->program);
                 if (!plan.ok()) return Fail(plan.status());

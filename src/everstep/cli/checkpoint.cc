@@ -17,6 +17,8 @@
 #include "everstep/cli/command.h"
 #include "everstep/env/clock.h"
 #include "everstep/io/publish.h"
+#include "everstep/job/directory.h"
+#include "everstep/job/resume.h"
 
 namespace everstep {
 namespace {
@@ -64,14 +66,6 @@ std::string Tensors(const StoredState& stored) {
   return absl::StrCat(n, n == 1 ? " tensor" : " tensors");
 }
 
-// "3 min", of a file that was written so long ago.
-std::string Age(double seconds) {
-  if (seconds < 60) return absl::StrCat(static_cast<int64_t>(seconds), " s");
-  if (seconds < 3600) return absl::StrCat(static_cast<int64_t>(seconds / 60), " min");
-  if (seconds < 48 * 3600) return absl::StrCat(static_cast<int64_t>(seconds / 3600), " h");
-  return absl::StrCat(static_cast<int64_t>(seconds / 86400), " days");
-}
-
 // One line of `ls`, with its object for scripts.
 ordered_json ListOne(FileSystem& fs, const Named& named, std::string* line) {
   ordered_json json = {{"name", named.name}, {"prefix", named.prefix}};
@@ -87,7 +81,7 @@ ordered_json ListOne(FileSystem& fs, const Named& named, std::string* line) {
   if (written.ok()) {
     const double age = std::max(0.0, WallSeconds() - *written);
     json["age_seconds"] = age;
-    absl::StrAppend(line, "  ", Age(age), " old");
+    absl::StrAppend(line, "  ", AgeText(age), " old");
   }
   const auto stored = StoredState::Open(fs, named.prefix);
   if (!stored.ok()) {
@@ -114,6 +108,24 @@ std::string DTypeName(int32_t dtype) {
       "variant",  "uint32",    "uint64",  "float8_e5m2", "float8_e4m3fn"};
   if (dtype > 0 && dtype < static_cast<int32_t>(std::size(kNames))) return kNames[dtype];
   return absl::StrCat("type-", dtype);
+}
+
+std::string CheckpointGlance::Describe() const {
+  return absl::StrCat("step ", step, " (", name, age_seconds ? ", " : "",
+                      age_seconds ? AgeText(*age_seconds) + " old" : "", ")");
+}
+
+std::optional<CheckpointGlance> GlanceAtCheckpoints(FileSystem& fs, const std::string& job) {
+  const auto all = ListCheckpoints(fs, CheckpointsPath(job));
+  if (!all.ok()) return std::nullopt;
+  for (auto at = all->rbegin(); at != all->rend(); ++at) {
+    if (!at->opened.ok()) continue;
+    CheckpointGlance glance{at->id.step, BaseName(at->path), std::nullopt};
+    const absl::StatusOr<double> written = fs.ModifiedAt(at->prefix() + ".index");
+    if (written.ok()) glance.age_seconds = std::max(0.0, WallSeconds() - *written);
+    return glance;
+  }
+  return std::nullopt;
 }
 
 absl::Status ListCheckpointsIn(FileSystem& fs, const std::string& path, bool json,
@@ -194,18 +206,40 @@ absl::Status PrintDigest(FileSystem& fs, const std::string& path, bool json, std
   return absl::OkStatus();
 }
 
+namespace {
+
+// What `latest` stands for; any other text stands for itself.
+absl::StatusOr<std::string> OrLatest(const std::string& path) {
+  if (path != "latest") return path;
+  return FindJob(RealFileSystem(), path);
+}
+
+constexpr char kCheckpointFooter[] = R"(Exit codes: 0 good, 2 usage, 65 damaged or not there.
+
+Examples:
+  everstep checkpoint ls latest
+  everstep checkpoint verify runs/a
+  everstep checkpoint digest runs/a/checkpoints/step-940-h0-v1.1
+  everstep checkpoint diff runs/a runs/b
+  everstep checkpoint drill runs/a
+)";
+
+}  // namespace
+
 void AddCheckpoint(CLI::App& app, Invocation* invocation) {
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "List, show, check and compare checkpoints");
   checkpoint->group("Data and checkpoints");
   checkpoint->require_subcommand(1);
+  checkpoint->footer(kCheckpointFooter);
   struct Options {
     std::string path, other;
     bool json = false;
   };
   const auto o = std::make_shared<Options>();
   constexpr char kWhere[] =
-      "job directory, directory of checkpoints, checkpoint, or TensorFlow prefix";
+      "job directory (latest: the newest under runs/), directory of checkpoints, checkpoint, or "
+      "TensorFlow prefix";
   auto add_verb = [&](const char* name, const char* help, const char* argument) {
     CLI::App* verb = checkpoint->add_subcommand(name, help);
     verb->add_option(argument, o->path, kWhere)->required();
@@ -215,8 +249,9 @@ void AddCheckpoint(CLI::App& app, Invocation* invocation) {
   using Verb = absl::Status (*)(FileSystem&, const std::string&, bool, std::ostream&);
   auto add = [&](const char* name, const char* help, Verb run) {
     add_verb(name, help, "DIR")->callback([o, run, invocation] {
-      invocation->exit_code =
-          Fail(WithOutput(AsBadData(run(RealFileSystem(), o->path, o->json, std::cout))));
+      const absl::StatusOr<std::string> path = OrLatest(o->path);
+      invocation->exit_code = Fail(WithOutput(
+          AsBadData(path.ok() ? run(RealFileSystem(), *path, o->json, std::cout) : path.status())));
     });
   };
   // 0 or 1 is the answer; Fail's code, that there is none.
@@ -232,8 +267,10 @@ void AddCheckpoint(CLI::App& app, Invocation* invocation) {
   diff->add_option("B", o->other, "the other one, named likewise")->required();
   diff->footer("Exit codes: 0 the states are equal, 1 they differ, 65 one cannot be read.");
   diff->callback([o, answer] {
+    const absl::StatusOr<std::string> a = OrLatest(o->path), b = OrLatest(o->other);
+    if (!a.ok() || !b.ok()) return answer(a.ok() ? b.status() : a.status(), false);
     const absl::StatusOr<bool> equal =
-        DiffCheckpoints(RealFileSystem(), o->path, o->other, o->json, std::cout);
+        DiffCheckpoints(RealFileSystem(), *a, *b, o->json, std::cout);
     answer(equal.status(), equal.ok() && *equal);
   });
   CLI::App* drill =
@@ -241,7 +278,9 @@ void AddCheckpoint(CLI::App& app, Invocation* invocation) {
   drill->footer(
       "Exit codes: 0 a good checkpoint, and a second one behind it, 1 only one, 65 none.");
   drill->callback([o, answer] {
-    const absl::StatusOr<int> good = DrillRestart(RealFileSystem(), o->path, o->json, std::cout);
+    const absl::StatusOr<std::string> path = OrLatest(o->path);
+    if (!path.ok()) return answer(path.status(), false);
+    const absl::StatusOr<int> good = DrillRestart(RealFileSystem(), *path, o->json, std::cout);
     answer(good.status(), good.ok() && *good >= 2);
   });
 }

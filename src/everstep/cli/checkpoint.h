@@ -4,17 +4,30 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "everstep/base/step.h"
 #include "everstep/env/file.h"
 
 namespace everstep {
 
 // TensorFlow's name for its DataType of that number, with a width: "float32", "string".
 std::string DTypeName(int32_t dtype);
+
+// The newest checkpoint in a job's directory; its index is whole, its bytes are not verified.
+struct CheckpointGlance {
+  Step step = 0;
+  std::string name;  // of its directory
+  std::optional<double> age_seconds;
+
+  std::string Describe() const;  // "step 537 (step-537-h0-v1.2, 15 s old)"
+};
+// Nothing: there is none, or the directory cannot be read.
+std::optional<CheckpointGlance> GlanceAtCheckpoints(FileSystem& fs, const std::string& job);
 
 // The verbs themselves; `json`: for scripts.
 absl::Status ListCheckpointsIn(FileSystem& fs, const std::string& path, bool json,

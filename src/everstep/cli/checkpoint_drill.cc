@@ -161,11 +161,13 @@ std::string TextOf(const Drill& drill) {
   if (drill.behind.has_value()) {
     absl::StrAppend(&text, TextOf(*drill.behind, "stands behind it"));
     const auto steps = StepsBetween(drill.taken->info.id, drill.behind->info.id);
-    absl::StrAppend(&text, "if ", drill.taken->name(), " is lost too, ",
-                    steps.has_value() ? absl::StrCat(*steps, " steps") : "another history's steps",
-                    " run again\n");
+    absl::StrAppend(&text, "if ", drill.taken->name(), " is lost, a restart takes ",
+                    drill.behind->name(), " and runs ",
+                    steps.has_value() ? absl::StrCat(*steps, *steps == 1 ? " step" : " steps")
+                                      : "the steps of another history",
+                    " again\n");
   } else if (drill.taken.has_value()) {
-    absl::StrAppend(&text, "no good one stands behind it: if it is lost too, all is lost\n");
+    absl::StrAppend(&text, "no good one stands behind it: if it is lost, all is lost\n");
   }
   const TensorFlowNote& note = drill.note;
   absl::StrAppend(&text, "TensorFlow's note: ");

@@ -108,6 +108,20 @@ class CheckpointTest : public ::testing::Test {
   TempDirectory dir_;
 };
 
+TEST_F(CheckpointTest, AGlanceTakesTheNewestWhoseIndexIsWhole) {
+  EXPECT_FALSE(GlanceAtCheckpoints(fs_, dir_.File("job")).has_value());
+  PutFloats({1, 2, 3, 4, 5, 6});
+  Save(9);
+  Save(10);
+  auto glance = GlanceAtCheckpoints(fs_, dir_.File("job"));
+  ASSERT_TRUE(glance.has_value());
+  EXPECT_EQ(glance->step, 10);
+  EXPECT_THAT(glance->Describe(), MatchesRegex("step 10 \\(step-10-h0-v1.1, [0-9]+ s old\\)"));
+  const std::string newest = Save(11);
+  ASSERT_TRUE(PublishFile(fs_, newest + "/state.index", "no index").ok());
+  EXPECT_EQ(GlanceAtCheckpoints(fs_, dir_.File("job"))->step, 10);
+}
+
 TEST_F(CheckpointTest, DiffOfEqualStatesIsZero) {
   PutFloats({1, 2, 3, 4, 5, 6});
   const std::string a = Save(10), b = Save(10, "other");
@@ -214,7 +228,10 @@ TEST_F(CheckpointTest, DrillTellsWhatARestartTakesAndWhatStandsBehindIt) {
   EXPECT_EQ(drill.code, 0) << drill.err;
   EXPECT_THAT(drill.out, HasSubstr("step-30-h0-v1.1: a restart takes it; step 30, 8 bytes read"));
   EXPECT_THAT(drill.out, HasSubstr("step-20-h0-v1.1: stands behind it; step 20"));
-  EXPECT_THAT(drill.out, HasSubstr("if step-30-h0-v1.1 is lost too, 10 steps run again\n"));
+  EXPECT_THAT(
+      drill.out,
+      HasSubstr(
+          "if step-30-h0-v1.1 is lost, a restart takes step-20-h0-v1.1 and runs 10 steps again\n"));
   EXPECT_THAT(drill.out, HasSubstr("TensorFlow's note: " + dir_.File("job/checkpoints/") +
                                    "step-30-h0-v1.1/state, good\n"));
   const auto json = Checkpoint({"drill", dir_.File("job"), "--json"}).json();

@@ -21,6 +21,12 @@
 namespace everstep {
 
 const char kVersion[] = EVERSTEP_VERSION;
+const char kExitCodes[] =
+    R"(Exit codes: 0 the job is done, 2 usage, 65 bad data, 70 our fault, 75 could not start now,
+78 configuration, 143 told to leave (run it again); a program's own failure gives its code,
+a signal 128 + its number.
+
+)";
 
 namespace {
 
@@ -42,6 +48,16 @@ class ProgramFormatter : public CLI::Formatter {
     return usage;
   }
 };
+
+constexpr char kVariables[] =
+    "Each option can be set by the variable in brackets, too; where both are, the option wins.\n\n";
+
+bool HasVariables(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options()) {
+    if (absl::StrContains(option->get_description(), " [EVERSTEP_")) return true;
+  }
+  return false;
+}
 
 // A variable that is misspelt would be ignored in silence. job/README.md has the list, and each
 // verb's own options have one as well.
@@ -81,10 +97,10 @@ CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
                   std::function<int()> run) {
   CLI::App* verb = root.add_subcommand(text.name, text.summary);
   verb->group(text.group);
-  verb->footer(
-      absl::StrCat("A variable in brackets can be given in place of its option, which goes "
-                   "before it.\n\nExamples:\n",
-                   text.examples));
+  verb->footer(std::string());  // not the root's, which a verb inherits
+  verb->footer([verb, notes = text.notes, examples = text.examples] {
+    return absl::StrCat(notes, HasVariables(*verb) ? kVariables : "", "Examples:\n", examples);
+  });
   if (text.takes_program) verb->formatter(std::make_shared<ProgramFormatter>());
   const bool takes_program = text.takes_program;
   const std::string* const program_known = text.program_known;
@@ -177,6 +193,13 @@ std::string ShellQuoted(const std::vector<std::string>& words) {
 
 std::string NameOfHost(const std::string& identity) {
   return identity.substr(0, identity.find('/'));
+}
+
+std::string AgeText(double seconds) {
+  if (seconds < 60) return absl::StrCat(static_cast<int64_t>(seconds), " s");
+  if (seconds < 3600) return absl::StrCat(static_cast<int64_t>(seconds / 60), " min");
+  if (seconds < 48 * 3600) return absl::StrCat(static_cast<int64_t>(seconds / 3600), " h");
+  return absl::StrCat(static_cast<int64_t>(seconds / 86400), " days");
 }
 
 int EditDistance(const std::string& a, const std::string& b) {

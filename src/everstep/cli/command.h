@@ -17,6 +17,8 @@
 namespace everstep {
 
 extern const char kVersion[];
+// Of verbs that run a job: a paragraph of their help.
+extern const char kExitCodes[];
 
 // One run of the command.
 struct Invocation {
@@ -33,6 +35,7 @@ struct VerbText {
   bool takes_program = false;
   // Where this is not empty when the verb runs, the program may be missing: the job knows it.
   const std::string* program_known = nullptr;
+  const char* notes = "";  // paragraphs before the examples
 };
 
 // Adds the subcommand; `run` is called when it was chosen and its options were read, and gives the
@@ -59,6 +62,9 @@ std::string ShellQuoted(const std::vector<std::string>& words);
 
 // The name in what HostIdentity says: "a" of "a/f5aa4fc6/4026531833".
 std::string NameOfHost(const std::string& identity);
+
+// "3 min": for people.
+std::string AgeText(double seconds);
 
 // Of two words, in letters to insert, delete, or change.
 int EditDistance(const std::string& a, const std::string& b);

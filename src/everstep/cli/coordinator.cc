@@ -212,10 +212,10 @@ int RunCoordinator(const CoordinatorArguments& arguments) {
 
 void AddCoordinator(CLI::App& root, Invocation* invocation) {
   auto arguments = std::make_shared<CoordinatorArguments>();
-  CLI::App& verb = AddVerb(
-      root, invocation,
-      {"coordinator", "Coordinate a job to which all hosts come as agents", "Jobs", kExamples},
-      [arguments] { return RunCoordinator(*arguments); });
+  CLI::App& verb = AddVerb(root, invocation,
+                           {"coordinator", "Coordinate a job to which all hosts come as agents",
+                            "Jobs", kExamples, false, nullptr, kExitCodes},
+                           [arguments] { return RunCoordinator(*arguments); });
   AddText(verb, "listen", "HOST:PORT", "where to listen (default 127.0.0.1:29700)",
           &arguments->listen);
   AddText(verb, "resume", "DIR", kResumeHelp, &arguments->resume);

@@ -12,13 +12,7 @@
 namespace everstep {
 namespace {
 
-constexpr char kFooter[] = R"(`everstep VERB --help` says more.
-
-Exit codes: 0 the job is done, 2 usage, 65 bad data, 70 our fault, 75 could not start now,
-78 configuration, 143 told to leave (run it again); a program's own failure gives its code,
-a signal 128 + its number.
-
-Examples:
+constexpr char kExamples[] = R"(Examples:
   everstep run -n 4 -- ./train --epochs 10
   everstep run -n 2 -- python3 train.py
   everstep run --resume latest
@@ -129,7 +123,7 @@ int EverstepMain(int argc, char** argv) {
       "Everstep trains neural networks on many machines, with the same bits on any number.",
       "everstep");
   root.set_version_flag("--version", absl::StrCat("everstep ", kVersion));
-  root.footer(kFooter);
+  root.footer(absl::StrCat("`everstep VERB --help` says more.\n\n", kExitCodes, kExamples));
   root.require_subcommand(1);
   AddRun(root, &invocation);
   AddAgent(root, &invocation);

@@ -249,6 +249,16 @@ void AddImport(CLI::App& records, const std::shared_ptr<RecordsOptions>& o,
 
 }  // namespace
 
+namespace {
+constexpr char kRecordsFooter[] = R"(Exit codes: 0 good, 2 usage, 65 damaged or not there.
+
+Examples:
+  everstep records import idx --images a-images.gz --labels a-labels.gz --output train.tfrecord
+  everstep records ls train.tfrecord
+  everstep records verify train.tfrecord
+)";
+}  // namespace
+
 void AddRecords(CLI::App& app, Invocation* invocation) {
   CLI::App* records = app.add_subcommand("records", "Make, list, check and print TFRecord files");
   records->group("Data and checkpoints");
@@ -256,6 +266,7 @@ void AddRecords(CLI::App& app, Invocation* invocation) {
   const auto o = std::make_shared<RecordsOptions>();
   AddImport(*records, o, invocation);
 
+  records->footer(kRecordsFooter);
   CLI::App* ls = records->add_subcommand("ls", "Records, bytes, features of the first record");
   CLI::App* verify = records->add_subcommand("verify", "Check the checksum of every record");
   CLI::App* cat = records->add_subcommand("cat", "Print tf.train.Examples, a line each");

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
+#include "everstep/cli/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/job/directory.h"
 
@@ -12,6 +13,8 @@ namespace everstep {
 namespace {
 
 namespace kind = record_kind;
+
+constexpr Duration kWatch = std::chrono::milliseconds(2500);
 
 double TimeOf(const JobRecord& record) { return SecondsOfTimestamp(record.time).value_or(0); }
 
@@ -33,8 +36,8 @@ double Covered(std::vector<Span> spans) {
 
 class Reckoner {
  public:
-  Reckoner(const IncidentLog& log, const std::optional<JobStatus>& status)
-      : records_(log.records), status_(status) {
+  Reckoner(const IncidentLog& log, const std::optional<JobStatus>& status, bool vanished)
+      : records_(log.records), status_(status), vanished_(vanished) {
     report_.unreadable = log.unreadable;
   }
 
@@ -43,12 +46,15 @@ class Reckoner {
       const JobRecord& r = records_[i];
       if (r.kind == kind::kRunStarted) {
         AddRun(i);
-      } else if (r.incident != 0 && r.kind != kind::kRecovered) {
-        AddIncident(i);
       } else if (r.kind == kind::kCheckpointFailed || r.kind == kind::kCheckpointRejected ||
                  r.kind == kind::kStorageSlow || r.kind == kind::kStopped) {
         report_.notes.push_back(r);
+      } else if (r.incident != 0 && r.kind != kind::kRecovered) {
+        AddIncident(i);
       }
+    }
+    for (const IncidentReport& incident : report_.incidents) {
+      report_.repeated_steps += incident.repeated_steps;
     }
     report_.lost_seconds = std::min(Covered(lost_), report_.wall_seconds);
     if (report_.wall_seconds > 0) {
@@ -83,10 +89,16 @@ class Reckoner {
     run.began = start.time;
     double end = HeardLast(at, run.term);
     double gap = 0;
+    bool newest = true;
+    std::optional<Step> began_at;
     for (size_t i = at; i < records_.size(); ++i) {
       const JobRecord& r = records_[i];
+      newest = newest && r.term <= run.term;
       if (r.term != run.term) continue;
-      if (r.step.has_value()) run.step = std::max(run.step.value_or(0), *r.step);
+      // The last one: a run that restarted may have been further before.
+      if (r.step.has_value() && r.kind != kind::kRecovered) run.step = r.step;
+      if (r.kind == kind::kTraining && r.step.has_value()) began_at = began_at.value_or(*r.step);
+      if (began_at.has_value() && r.step.value_or(0) > *began_at) report_.trained = true;
       if (r.kind == kind::kRunEnded) {
         run.exit_code = r.exit_code.value_or(0);
         run.reason = r.cause;
@@ -97,9 +109,12 @@ class Reckoner {
         gap = std::max(0.0, TimeOf(r) - end);
       }
     }
-    if (status_.has_value() && status_->term == run.term) {
-      run.step = std::max(run.step.value_or(0), status_->step);
+    const bool open = !run.vanished && !run.exit_code.has_value();
+    if (status_.has_value() && status_->term == run.term && (open || !run.step.has_value())) {
+      run.step = status_->step;
     }
+    if (began_at.has_value() && run.step.value_or(0) > *began_at) report_.trained = true;
+    if (open && newest) run.vanished = vanished_;
     run.seconds = std::max(0.0, end - TimeOf(start));
     report_.wall_seconds += run.seconds + gap;
     report_.runs.push_back(std::move(run));
@@ -149,6 +164,7 @@ class Reckoner {
     const JobRecord& first = records_[at];
     const JobRecord* training = next < records_.size() ? &records_[next] : nullptr;
     if (first.kind == kind::kRunVanished) {
+      incident->idle_seconds = std::max(0.0, first.lost_seconds.value_or(0));
       spans->push_back({HeardBefore(first), training ? TimeOf(*training) : TimeOf(first)});
     } else {
       spans->push_back({TimeOf(first), HeardLast(at, first.term)});
@@ -169,14 +185,16 @@ class Reckoner {
 
   const std::vector<JobRecord>& records_;
   const std::optional<JobStatus>& status_;
+  const bool vanished_;
   JobReport report_;
   std::vector<Span> lost_;
 };
 
 }  // namespace
 
-JobReport MakeReport(const IncidentLog& log, const std::optional<JobStatus>& status) {
-  return Reckoner(log, status).Run();
+JobReport MakeReport(const IncidentLog& log, const std::optional<JobStatus>& status,
+                     bool vanished) {
+  return Reckoner(log, status, vanished).Run();
 }
 
 absl::Status PrintReport(FileSystem& fs, const std::string& job, bool json, std::ostream& out) {
@@ -186,13 +204,11 @@ absl::Status PrintReport(FileSystem& fs, const std::string& job, bool json, std:
         absl::StrCat("the job ", job, " has no incidents.jsonl: it never ran"));
   }
   if (!text.ok()) return text.status();
-  std::optional<JobStatus> status;
-  const absl::StatusOr<std::string> said = ReadWholeFile(fs, StatusPath(job));
-  if (said.ok()) {
-    const absl::StatusOr<JobStatus> read = FromStatusJson(*said, StatusPath(job));
-    if (read.ok()) status = *read;
-  }
-  const JobReport report = MakeReport(ParseIncidents(*text), status);
+  // One that cannot be read leaves the report what the records say.
+  const absl::StatusOr<JobGlance> glance = GlanceAt(fs, job, kWatch);
+  const JobGlance known = glance.ok() ? *glance : JobGlance{};
+  const JobReport report =
+      MakeReport(ParseIncidents(*text), known.status, known.life == JobLife::kVanished);
   out << (json ? ReportJson(report) : ReportText(report));
   return absl::OkStatus();
 }

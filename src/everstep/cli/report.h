@@ -27,16 +27,17 @@ struct RunReport {
   std::string began;  // as in the record
   double seconds = 0;
   bool vanished = false;
-  std::optional<int> exit_code;  // neither: it still runs, or nobody has said that it vanished
+  std::optional<int> exit_code;  // neither: it still runs
   std::string reason;
-  std::optional<Step> step;  // reached
+  std::optional<Step> step;  // the last one done
 };
 
 struct IncidentReport {
   JobRecord record;  // its first
   bool recovered = false;
   double lost_seconds = 0;
-  int64_t repeated_steps = 0;
+  double idle_seconds = 0;     // of them, in which no run was there
+  int64_t repeated_steps = 0;  // known once it is recovered
 };
 
 struct JobReport {
@@ -45,12 +46,16 @@ struct JobReport {
   std::vector<JobRecord> notes;  // what cost no step: checkpoints that failed, being stopped
   int64_t unreadable = 0;        // lines
   double wall_seconds = 0;
-  double lost_seconds = 0;  // at most the wall time
-  double goodput = 1;       // 1 - lost / wall
+  double lost_seconds = 0;     // at most the wall time
+  int64_t repeated_steps = 0;  // of all incidents
+  bool trained = false;        // some step was done; else goodput says nothing
+  double goodput = 1;          // 1 - lost / wall
 };
 
-// `status`: of status.json, for a run that has not ended.
-JobReport MakeReport(const IncidentLog& log, const std::optional<JobStatus>& status);
+// `status`: of status.json, for a run that has not ended; `vanished`: the newest run, if it has no
+// end, is known to be gone.
+JobReport MakeReport(const IncidentLog& log, const std::optional<JobStatus>& status,
+                     bool vanished = false);
 std::string ReportText(const JobReport& report);
 std::string ReportJson(const JobReport& report);
 

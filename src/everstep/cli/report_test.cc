@@ -63,6 +63,7 @@ TEST_F(ReportTest, StepsRepeatedCountFromWhereItsOwnRunWentOnThoughThatVanishedT
   ASSERT_EQ(report.incidents.size(), 2u);
   EXPECT_EQ(report.incidents[0].repeated_steps, 400);
   EXPECT_EQ(report.incidents[1].repeated_steps, 50);
+  EXPECT_THAT(ReportText(report), HasSubstr(", 450 steps repeated; goodput "));
 }
 
 TEST_F(ReportTest, ARecoveredIncidentCostsWhatItsRecoverySays) {
@@ -95,6 +96,7 @@ TEST_F(ReportTest, ASecondOfTwoIncidentsAtOnceIsLostOnce) {
   Line(20, R"("kind":"run_ended","term":1,"exit_code":0)");
   EXPECT_DOUBLE_EQ(Make().lost_seconds, 10);
   EXPECT_DOUBLE_EQ(Make().goodput, 0.5);
+  EXPECT_THAT(ReportText(Make()), HasSubstr("10.0 s lost (overlaps counted once)"));
 }
 
 TEST_F(ReportTest, AVanishedRunCostsTheGapAndTheStepsThatAreRepeated) {
@@ -118,6 +120,8 @@ TEST_F(ReportTest, AVanishedRunCostsTheGapAndTheStepsThatAreRepeated) {
   EXPECT_TRUE(report.incidents[0].recovered);
   EXPECT_NEAR(report.goodput, 0.78, 1e-9);
   EXPECT_THAT(ReportText(report), HasSubstr("vanished, step 100"));
+  EXPECT_THAT(ReportText(report),
+              HasSubstr("restart, recovered: 22.0 s lost (idle 15.0 s), 20 steps repeated\n"));
 }
 
 TEST_F(ReportTest, ARunThatAnIncidentEndedCostsUntilItsEndAndWhatTheNextRepeats) {
@@ -136,6 +140,8 @@ TEST_F(ReportTest, ARunThatAnIncidentEndedCostsUntilItsEndAndWhatTheNextRepeats)
   EXPECT_EQ(report.incidents.at(0).repeated_steps, 4);
   EXPECT_DOUBLE_EQ(report.incidents[0].lost_seconds, 1 + 4);
   EXPECT_THAT(ReportText(report), HasSubstr("exit code 3, step 10: worker:0 exited with code 3"));
+  EXPECT_THAT(ReportText(report),
+              HasSubstr("the run ended; a later run recovered: 5.0 s lost, 4 steps repeated\n"));
 }
 
 TEST_F(ReportTest, ARunThatGoesOnIsAsLongAsItWasHeard) {
@@ -150,13 +156,35 @@ TEST_F(ReportTest, ARunThatGoesOnIsAsLongAsItWasHeard) {
   EXPECT_EQ(report.runs[0].step, 17);
   EXPECT_FALSE(report.incidents.at(0).recovered);
   EXPECT_DOUBLE_EQ(report.lost_seconds, 15);
-  EXPECT_THAT(ReportText(report), HasSubstr("has not ended"));
-  EXPECT_THAT(ReportText(report), HasSubstr("not recovered"));
+  EXPECT_THAT(ReportText(report), HasSubstr("running, step 17"));
+  EXPECT_THAT(ReportText(report), HasSubstr(", not yet recovered: 15.0 s so far\n"));
+  const std::string gone = ReportText(MakeReport(ParseIncidents(text_), status_, true));
+  EXPECT_THAT(gone, HasSubstr("vanished, step 17"));
+  EXPECT_THAT(gone, HasSubstr(", not recovered: 15.0 s lost\n"));
+}
+
+TEST_F(ReportTest, ARunIsAtItsLastStepThoughItWasFurtherBeforeItRestarted) {
+  Line(0, R"("kind":"run_started","term":1)");
+  Line(2, R"("kind":"training","term":1,"step":0)");
+  Line(10, R"("kind":"worker_failed","incident":1,"term":1,"step":946,"action":"restart")");
+  Line(12, R"("kind":"training","term":1,"step":0)");
+  EXPECT_EQ(Make().runs.at(0).step, 0);
+  Line(20, R"("kind":"run_ended","term":1,"step":805,"exit_code":137)");
+  EXPECT_EQ(Make().runs.at(0).step, 805);
+}
+
+TEST_F(ReportTest, AJobThatDidNoStepHasNoGoodput) {
+  Line(0, R"("kind":"run_started","term":1)");
+  Line(1, R"("kind":"worker_failed","incident":1,"term":1,"action":"end")");
+  Line(1, R"("kind":"run_ended","term":1,"exit_code":65)");
+  EXPECT_THAT(ReportText(Make()), Not(HasSubstr("goodput")));
+  EXPECT_THAT(ReportText(Make()), HasSubstr("0.0 s lost; no step was done\n"));
+  EXPECT_THAT(ReportText(Make()), HasSubstr("the run ended, not recovered"));
 }
 
 TEST_F(ReportTest, WhatCostsNoStepIsToldBesides) {
   Line(0, R"("kind":"run_started","term":1)");
-  Line(5, R"("kind":"checkpoint_failed","term":1,"cause":"disk full","step":5)");
+  Line(5, R"("kind":"checkpoint_failed","incident":1,"term":1,"cause":"disk full","step":5)");
   Line(6, R"("kind":"run_ended","term":1,"exit_code":0)");
   EXPECT_EQ(Make().notes.size(), 1u);
   EXPECT_EQ(Make().lost_seconds, 0);
@@ -191,7 +219,8 @@ TEST_F(ReportTest, NoPrefixOfTheFileHarms) {
 
 TEST_F(ReportTest, ForScriptsItIsJson) {
   Line(0, R"("kind":"run_started","term":1)");
-  Line(10, R"("kind":"worker_failed","incident":1,"term":1,"cause":"x")");
+  Line(1, R"("kind":"training","term":1,"step":0)");
+  Line(10, R"("kind":"worker_failed","incident":1,"term":1,"cause":"x","step":3)");
   Line(12, R"("kind":"recovered","incident":1,"term":1,"lost_seconds":2,"repeated_steps":3)");
   Line(20, R"("kind":"run_ended","term":1,"exit_code":0)");
   MemoryFileSystem fs;

@@ -15,7 +15,7 @@ std::string Count(int64_t n, const char* what) {
 }
 
 std::string RunLine(const RunReport& run) {
-  std::string end = "has not ended";
+  std::string end = "running";
   if (run.vanished) end = "vanished";
   if (run.exit_code.has_value()) {
     end = *run.exit_code == 0 ? "done" : absl::StrCat("exit code ", *run.exit_code);
@@ -25,16 +25,30 @@ std::string RunLine(const RunReport& run) {
   return absl::StrFormat("  term %-4d %s  %9.1f s  %s\n", run.term, run.began, run.seconds, end);
 }
 
-std::string IncidentLines(const IncidentReport& incident) {
+// What was done about it, and what it cost; `open`: its run still runs.
+std::string Answer(const IncidentReport& incident, bool open) {
+  const std::string& action = incident.record.action;
+  std::string text = action == "end" ? "the run ended" : action.empty() ? "nothing done" : action;
+  if (!incident.recovered) {
+    return absl::StrFormat(
+        open ? "%s, not yet recovered: %.1f s so far" : "%s, not recovered: %.1f s lost", text,
+        incident.lost_seconds);
+  }
+  absl::StrAppend(&text, action == "end" ? "; a later run recovered" : ", recovered",
+                  absl::StrFormat(": %.1f s lost", incident.lost_seconds));
+  if (incident.idle_seconds > 0) {
+    absl::StrAppend(&text, absl::StrFormat(" (idle %.1f s)", incident.idle_seconds));
+  }
+  return absl::StrCat(text, ", ", Count(incident.repeated_steps, "step"), " repeated");
+}
+
+std::string IncidentLines(const IncidentReport& incident, bool open) {
   const JobRecord& r = incident.record;
   std::string line = absl::StrFormat("  %-4d %s  %s", r.incident, r.time, r.cause);
   if (r.oom) absl::StrAppend(&line, ", out of memory");
   if (!r.host.empty()) absl::StrAppend(&line, ", host ", NameOfHost(r.host));
   if (r.step.has_value()) absl::StrAppend(&line, ", step ", *r.step);
-  absl::StrAppend(&line, "\n       ", r.action.empty() ? "nothing done" : r.action, ", ",
-                  incident.recovered ? "recovered" : "not recovered",
-                  absl::StrFormat(": %.1f s lost, %s repeated", incident.lost_seconds,
-                                  Count(incident.repeated_steps, "step")));
+  absl::StrAppend(&line, "\n       ", Answer(incident, open));
   if (!r.log.empty()) absl::StrAppend(&line, "\n       log ", r.log);
   for (const std::string& tail : r.tail) absl::StrAppend(&line, "\n       | ", tail);
   return absl::StrCat(line, "\n");
@@ -60,16 +74,25 @@ std::string ReportText(const JobReport& report) {
   for (const RunReport& run : report.runs) absl::StrAppend(&text, RunLine(run));
   if (!report.incidents.empty()) absl::StrAppend(&text, "incidents\n");
   for (const IncidentReport& incident : report.incidents) {
-    absl::StrAppend(&text, IncidentLines(incident));
+    const bool open = !report.runs.empty() && report.runs.back().term == incident.record.term &&
+                      !report.runs.back().vanished && !report.runs.back().exit_code.has_value();
+    absl::StrAppend(&text, IncidentLines(incident, open));
   }
   if (!report.notes.empty()) absl::StrAppend(&text, "also\n");
   for (const JobRecord& note : report.notes) {
     absl::StrAppend(&text, "       ", note.time, "  ", note.kind, ": ", note.cause, "\n");
   }
   absl::StrAppend(&text, "total\n  ", Count(report.runs.size(), "run"),
-                  absl::StrFormat(", %.1f s; %s, %.1f s lost; goodput %.1f %%\n",
-                                  report.wall_seconds, Count(report.incidents.size(), "incident"),
-                                  report.lost_seconds, 100 * report.goodput));
+                  absl::StrFormat(", %.1f s; %s, %.1f s lost", report.wall_seconds,
+                                  Count(report.incidents.size(), "incident"), report.lost_seconds),
+                  report.incidents.size() > 1 ? " (overlaps counted once)" : "");
+  if (report.repeated_steps > 0) {
+    absl::StrAppend(&text, ", ", Count(report.repeated_steps, "step"), " repeated");
+  }
+  absl::StrAppend(&text,
+                  report.trained ? absl::StrFormat("; goodput %.1f %%", 100 * report.goodput)
+                                 : std::string("; no step was done"),
+                  "\n");
   if (report.unreadable > 0) {
     absl::StrAppend(&text, "  ", Count(report.unreadable, "line"),
                     " of incidents.jsonl could not be read and count for nothing\n");
@@ -87,6 +110,7 @@ std::string ReportJson(const JobReport& report) {
     json["incidents"].push_back({{"record", RecordJson(incident.record)},
                                  {"recovered", incident.recovered},
                                  {"lost_seconds", incident.lost_seconds},
+                                 {"idle_seconds", incident.idle_seconds},
                                  {"repeated_steps", incident.repeated_steps}});
   }
   json["notes"] = ordered_json::array();
@@ -94,7 +118,8 @@ std::string ReportJson(const JobReport& report) {
   json["unreadable_lines"] = report.unreadable;
   json["wall_seconds"] = report.wall_seconds;
   json["lost_seconds"] = report.lost_seconds;
-  json["goodput"] = report.goodput;
+  json["repeated_steps"] = report.repeated_steps;
+  if (report.trained) json["goodput"] = report.goodput;
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

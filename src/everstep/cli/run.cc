@@ -7,6 +7,7 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/base/tree.h"
+#include "everstep/cli/checkpoint.h"
 #include "everstep/cli/command.h"
 #include "everstep/cli/coordinator_child.h"
 #include "everstep/cli/host.h"
@@ -96,6 +97,13 @@ absl::StatusOr<RunPlan> MakePlan(const RunArguments& arguments,
   return plan;
 }
 
+// Where a run will most likely begin: the newest checkpoint is not verified here.
+std::string GoesOn(const std::string& job) {
+  const auto newest = GlanceAtCheckpoints(RealFileSystem(), job);
+  if (newest.has_value()) return absl::StrCat("from ", newest->Describe());
+  return "from the beginning: there is no checkpoint yet";
+}
+
 StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::string& coordinator) {
   const JobSpec& spec = plan.spec;
   StartFacts facts;
@@ -104,10 +112,11 @@ StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::stri
   facts.job_dir = ShellQuoted({job.path()});
   if (!spec.restore_from.empty()) {
     facts.goes_on = absl::StrCat("from ", spec.restore_from);
-  } else if (!plan.resumed.has_value() && !spec.begin_from.empty()) {
+  } else if (!spec.begin_from.empty() &&
+             !GlanceAtCheckpoints(RealFileSystem(), job.path()).has_value()) {
     facts.goes_on = absl::StrCat("from ", spec.begin_from);
   } else if (plan.resumed.has_value()) {
-    facts.goes_on = "from its newest good checkpoint";
+    facts.goes_on = GoesOn(job.path());
   }
   facts.insecure = spec.insecure;
   facts.seed = spec.seed;
@@ -193,7 +202,7 @@ void AddRun(CLI::App& root, Invocation* invocation) {
   CLI::App& verb = AddVerb(
       root, invocation,
       {"run", "Run a job: N processes of a program, started, watched and ended together", "Jobs",
-       kExamples, true, &arguments->resume},
+       kExamples, true, &arguments->resume, kExitCodes},
       [arguments, invocation] {
         absl::StatusOr<RunPlan> plan = MakePlan(*arguments, invocation->program);
         if (!plan.ok()) return Fail(plan.status());

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "everstep/base/exit_code.h"
@@ -81,7 +82,7 @@ std::string StateOf(const JobGlance& g) {
   if (g.heard_seconds_ago.has_value()) {
     heard = absl::StrFormat(": last heard %.0f s ago", *g.heard_seconds_ago);
   }
-  return absl::StrCat("not running", heard, resume);
+  return absl::StrCat("vanished", heard, resume);
 }
 
 std::string ProgressOf(const JobStatus& s) {
@@ -96,10 +97,39 @@ std::string ProgressOf(const JobStatus& s) {
   return text;
 }
 
-std::string TaskLine(const TaskStatus& t) {
-  return absl::StrFormat("  %-12s %s, %s%s, step %d, heard %.1f s before, on %s\n", t.task, t.state,
+// "training: restarting in 2 s"; most lines begin with the phase themselves.
+std::string PhaseOf(const JobStatus& s) {
+  if (s.line.empty() || absl::StartsWith(s.line, s.phase)) return s.line.empty() ? s.phase : s.line;
+  return absl::StrCat(s.phase, ": ", s.line);
+}
+
+std::string CheckpointOf(const JobGlance& g) {
+  const JobStatus& s = *g.status;
+  if (g.life == JobLife::kRunning && s.checkpoint_step >= 0) {
+    return absl::StrCat("step ", s.checkpoint_step, ", ",
+                        AgeText(s.checkpoint_age_seconds + g.heard_seconds_ago.value_or(0)),
+                        " old");
+  }
+  if (!g.checkpoint.has_value()) return "none";
+  return g.checkpoint->Describe();
+}
+
+std::string RestartsOf(const JobGlance& g) {
+  const JobStatus& s = *g.status;
+  if (g.life != JobLife::kRunning) return absl::StrCat(s.restarts, " in its last run");
+  std::string text = absl::StrCat(s.restarts, " in this run");
+  // A program that runs alone is never restarted.
+  if (s.restarts + s.restarts_left > 0) {
+    absl::StrAppend(&text, " (", s.restarts_left, " left until the next checkpoint)");
+  }
+  return text;
+}
+
+// `said_ago`: how many seconds ago the status was written.
+std::string TaskLine(const TaskStatus& t, double said_ago) {
+  return absl::StrFormat("  %-12s %s, %s%s, step %d, heard %.1f s ago, on %s\n", t.task, t.state,
                          t.phase.empty() ? "" : "in ", t.phase.empty() ? "no phase known" : t.phase,
-                         t.step, t.silent_seconds, NameOfHost(t.host));
+                         t.step, t.silent_seconds + said_ago, NameOfHost(t.host));
 }
 
 template <typename T>
@@ -124,6 +154,7 @@ absl::StatusOr<JobGlance> GlanceAt(FileSystem& fs, const std::string& job, Durat
                   : Lives(fs, job, *glance.term, watch) ? JobLife::kRunning
                                                         : JobLife::kVanished;
   }
+  glance.checkpoint = GlanceAtCheckpoints(fs, job);
   EV_RETURN_IF_ERROR(ReadInto(fs, StatusPath(job), FromStatusJson, &glance.status));
   EV_RETURN_IF_ERROR(ReadInto(fs, OutcomePath(job), FromOutcomeJson, &glance.outcome));
   if (glance.status.has_value()) {
@@ -138,22 +169,19 @@ std::string GlanceText(const JobGlance& g) {
   std::string text = absl::StrCat(Row("job", g.job), Row("state", StateOf(g)));
   if (!g.status.has_value()) return text;
   const JobStatus& s = *g.status;
-  if (g.life == JobLife::kRunning)
-    absl::StrAppend(&text, Row("phase", absl::StrCat(s.phase, ": ", s.line)));
+  if (g.life == JobLife::kRunning) absl::StrAppend(&text, Row("phase", PhaseOf(s)));
   absl::StrAppend(&text, Row("step", ProgressOf(s)));
-  absl::StrAppend(&text,
-                  Row("checkpoint", s.checkpoint_step < 0
-                                        ? std::string("none in this run")
-                                        : absl::StrFormat("step %d, %.0f s old", s.checkpoint_step,
-                                                          s.checkpoint_age_seconds +
-                                                              g.heard_seconds_ago.value_or(0))));
-  absl::StrAppend(
-      &text,
-      Row("restarts", absl::StrCat(s.restarts, " in this run, ", s.restarts_left,
-                                   " more before a new ", "checkpoint; ", s.incidents,
-                                   s.incidents == 1 ? " incident" : " incidents", " in the job")));
+  absl::StrAppend(&text, Row("checkpoint", CheckpointOf(g)));
+  const bool done = g.life == JobLife::kEnded && g.outcome && g.outcome->code == kExitDone;
+  if (!done) absl::StrAppend(&text, Row("restarts", RestartsOf(g)));
+  if (s.incidents > 0) {
+    absl::StrAppend(&text, Row("incidents", absl::StrCat(s.incidents, "; everstep report ",
+                                                         ShellQuoted({g.job}), " tells more")));
+  }
   if (g.life != JobLife::kRunning) return text;
-  for (const TaskStatus& task : s.tasks) absl::StrAppend(&text, TaskLine(task));
+  for (const TaskStatus& task : s.tasks) {
+    absl::StrAppend(&text, TaskLine(task, g.heard_seconds_ago.value_or(0)));
+  }
   return text;
 }
 
@@ -162,6 +190,10 @@ std::string GlanceJson(const JobGlance& g) {
   json["job"] = g.job;
   json["life"] = NameOf(g.life);
   if (g.heard_seconds_ago.has_value()) json["heard_seconds_ago"] = *g.heard_seconds_ago;
+  if (g.checkpoint.has_value()) {
+    json["checkpoint"] = {{"name", g.checkpoint->name}, {"step", g.checkpoint->step}};
+    if (g.checkpoint->age_seconds) json["checkpoint"]["age_seconds"] = *g.checkpoint->age_seconds;
+  }
   const auto part = [](const std::string& text) {
     return nlohmann::ordered_json::parse(text, nullptr, false);
   };
@@ -206,13 +238,20 @@ void AddStatus(CLI::App& root, Invocation* invocation) {
           });
 }
 
+constexpr char kReportNotes[] =
+    "Time is lost while no new step is done: from a failure until the step that it cut short is "
+    "done again.\nWhere incidents overlap, each second counts once in the total. Wall time is that "
+    "of the runs, and\nafter a run that vanished until the next one began, which is called idle. "
+    "Goodput is the part of the\nwall time that was not lost.\n\n";
+
 void AddReport(CLI::App& root, Invocation* invocation) {
-  AddLook(root, invocation,
-          {"report", "Show what happened to a job, and what it cost", "Jobs",
-           "  everstep report latest\n  everstep report runs/a --json\n"},
-          [](const std::string& job, bool json) {
-            return PrintReport(RealFileSystem(), job, json, std::cout);
-          });
+  AddLook(
+      root, invocation,
+      {"report", "Show what happened to a job, and what it cost", "Jobs",
+       "  everstep report latest\n  everstep report runs/a --json\n", false, nullptr, kReportNotes},
+      [](const std::string& job, bool json) {
+        return PrintReport(RealFileSystem(), job, json, std::cout);
+      });
 }
 
 }  // namespace everstep

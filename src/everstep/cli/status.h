@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "everstep/cli/checkpoint.h"
 #include "everstep/env/file.h"
 #include "everstep/job/outcome.h"
 #include "everstep/job/status.h"
@@ -26,7 +27,8 @@ struct JobGlance {
   std::optional<TermHolder> term;
   std::optional<JobStatus> status;
   std::optional<JobOutcome> outcome;
-  std::optional<double> heard_seconds_ago;  // by the wall clocks: for people
+  std::optional<double> heard_seconds_ago;     // by the wall clocks: for people
+  std::optional<CheckpointGlance> checkpoint;  // the newest in the directory
 };
 
 // Looks at a holder of another host for as long as `watch`, to see its counter rise. kDataLoss,

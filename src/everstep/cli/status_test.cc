@@ -31,10 +31,13 @@ class StatusTest : public ::testing::Test {
     holder.ended = ended;
     ASSERT_TRUE(PublishFile(fs_, TermPath("/j", 3), ToTermJson(holder)).ok());
   }
-  void PutStatus() {
+  void PutStatus(const std::string& phase = "training",
+                 const std::string& line = "view 3.1 of 2 workers") {
     JobStatus s;
-    s.phase = "training";
-    s.line = "view 3.1 of 2 workers";
+    s.phase = phase;
+    s.line = line;
+    s.restarts = 1;
+    s.restarts_left = 9;
     s.term = 3;
     s.step = 120;
     s.incidents = 1;
@@ -96,7 +99,7 @@ TEST_F(StatusTest, OfOneThatVanishedSaysWhenItWasHeardAndHowToGoOn) {
   PutStatus();
   EXPECT_EQ(Look().life, JobLife::kVanished);
   const std::string text = GlanceText(Look());
-  EXPECT_THAT(text, HasSubstr("not running: last heard "));
+  EXPECT_THAT(text, HasSubstr("vanished: last heard "));
   EXPECT_THAT(text, HasSubstr(" s ago; go on with it by everstep run --resume /j"));
   EXPECT_THAT(text, Not(HasSubstr("worker:0"))) << "it is not there any more";
 }
@@ -108,6 +111,36 @@ TEST_F(StatusTest, OfOneThatEndedSaysHow) {
   EXPECT_THAT(GlanceText(Look()), HasSubstr("state        done\n"));
   ASSERT_TRUE(PublishFile(fs_, OutcomePath("/j"), ToOutcomeJson({3, "why", 4, {}, ""})).ok());
   EXPECT_THAT(GlanceText(Look()), HasSubstr("ended with exit code 3: why; go on with it by"));
+}
+
+TEST_F(StatusTest, OfOneThatDoesNotRunNamesTheCheckpointThatIsThere) {
+  PutTerm(far_, 9, true);
+  PutStatus();
+  EXPECT_THAT(GlanceText(Look()), HasSubstr("checkpoint   none\n")) << "that of the status is gone";
+  JobGlance glance = Look();
+  glance.checkpoint = CheckpointGlance{140, "step-140-h0-v3.1", 75.0};
+  EXPECT_THAT(GlanceText(glance),
+              HasSubstr("checkpoint   step 140 (step-140-h0-v3.1, 1 min old)\n"));
+}
+
+TEST_F(StatusTest, ThePhaseIsToldOnce) {
+  PutTerm(OwnIdentity());
+  PutStatus("restarting", "restarting: 2 processes have not exited yet");
+  EXPECT_THAT(GlanceText(Look()),
+              HasSubstr("phase        restarting: 2 processes have not exited yet\n"));
+  PutStatus("training", "");
+  EXPECT_THAT(GlanceText(Look()), HasSubstr("phase        training\n"));
+}
+
+TEST_F(StatusTest, RestartsAreToldWhileTheyCount) {
+  PutTerm(OwnIdentity());
+  PutStatus();
+  EXPECT_THAT(GlanceText(Look()),
+              HasSubstr("restarts     1 in this run (9 left until the next checkpoint)\n"));
+  EXPECT_THAT(GlanceText(Look()), HasSubstr("incidents    1; everstep report /j tells more\n"));
+  PutTerm(far_, 9, true);
+  ASSERT_TRUE(PublishFile(fs_, OutcomePath("/j"), ToOutcomeJson({0, "", 400, {}, ""})).ok());
+  EXPECT_THAT(GlanceText(Look()), Not(HasSubstr("restarts")));
 }
 
 TEST_F(StatusTest, ADamagedFileIsNamed) {

@@ -204,7 +204,7 @@ TEST_F(CoordinatorTest, AStreamThatIsLostWithoutAWordIsGivenUp) {
   workers[1].reset();
   const Stop stop = Await<Stop>(*workers[0]);
   EXPECT_EQ(stop.code, kExitNotNow);
-  EXPECT_THAT(stop.reason, HasSubstr("worker:1 has not been heard for"));
+  EXPECT_THAT(stop.reason, HasSubstr("worker:1 was silent for"));
   EXPECT_EQ(Await<Kill>(*agent).incarnation, spawns[1].incarnation);
 }
 

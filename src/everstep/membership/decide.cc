@@ -13,6 +13,14 @@
 #include "everstep/membership/decider.h"
 
 namespace everstep {
+namespace {
+
+std::string NotExited(int processes) {
+  return absl::StrCat(processes, processes == 1 ? " process has" : " processes have",
+                      " not exited yet");
+}
+
+}  // namespace
 
 const char* NameOf(WorkerState state) {
   constexpr const char* kNames[] = {"ordered", "greeted", "linking", "synced",   "training",
@@ -121,7 +129,7 @@ void Decider::On(const WorkerSaid& said) {
     return OnLeaving(*worker, *leaving);
   }
   if (const auto* committed = std::get_if<CheckpointCommitted>(&said.message)) {
-    return OnCheckpoint(*committed);
+    return OnCheckpoint(*worker, *committed);
   }
   if (const auto* note = std::get_if<Note>(&said.message)) return OnNote(*worker, *note);
   const Closed& closed = std::get<Closed>(said.message);
@@ -247,17 +255,15 @@ std::string Decider::Line() const {
     case JobPhase::kTraining:
       if (state_.trouble_since) return "finding out what failed";
       return absl::StrCat("training in view ", state_.view.id.ToString(), " with ", workers,
-                          " workers");
+                          workers == 1 ? " worker" : " workers");
     case JobPhase::kRestarting:
       if (AllAre(WorkerState::kGone)) {
         return absl::StrCat("restarting: begins ", SecondsText(state_.restarting->back_off),
-                            " after the failure, when that is on record");
+                            " after the failure, once that is on record");
       }
-      return absl::StrCat("restarting: ", workers - Count(WorkerState::kGone),
-                          " processes have not exited yet");
+      return absl::StrCat("restarting: ", NotExited(workers - Count(WorkerState::kGone)));
     case JobPhase::kEnding:
-      return absl::StrCat("ending: ", workers - Count(WorkerState::kGone),
-                          " processes have not exited yet");
+      return absl::StrCat("ending: ", NotExited(workers - Count(WorkerState::kGone)));
     case JobPhase::kEnded:
       break;
   }

@@ -52,7 +52,7 @@ void Decider::OnExited(const Exited& exited) {
 // Its stream may be slower than its agent: what it said before it ended still tells why.
 void Decider::OnLastWords(WorkerEntry& worker, const WorkerMessage& message) {
   if (const auto* committed = std::get_if<CheckpointCommitted>(&message)) {
-    return OnCheckpoint(*committed);
+    return OnCheckpoint(worker, *committed);
   }
   if (const auto* note = std::get_if<Note>(&message)) return OnNote(worker, *note);
   if (IsStopping()) return;
@@ -142,7 +142,7 @@ void Decider::GiveUpLost() {
       if (IsStopping() || (worker.trouble && worker.trouble->proven)) continue;
       Prove(worker, kExitNotNow,
             absl::StrCat("was lost with its host ", HostForPeople(agent.self.host), ": agent ",
-                         name, " has not been heard for ", SecondsText(now_ - agent.away_since)));
+                         name, " was silent for ", SecondsText(now_ - agent.away_since)));
       worker.trouble->lost = true;
     }
   }
@@ -152,8 +152,8 @@ void Decider::GiveUpLost() {
     if (now_ - worker.away_since < state_.options.lost_after) continue;
     if (state_.agents[worker.agent].away) continue;  // the whole host may be lost: see above
     Prove(worker, kExitNotNow,
-          absl::StrCat("has not been heard for ", SecondsText(now_ - worker.away_since),
-                       ": its connection broke and its agent does not say that it ended"));
+          absl::StrCat("was silent for ", SecondsText(now_ - worker.away_since),
+                       " (its process is still there)"));
     worker.trouble->lost = true;
   }
 }
@@ -222,6 +222,7 @@ Step Decider::StepReached() const {
     if (worker.beat) step = std::max(step, worker.beat->step);
     if (worker.closed) step = std::max(step, worker.closed->step);
     if (worker.leaving) step = std::max(step, worker.leaving->step);
+    step = std::max(step, worker.committed);
   }
   return step;
 }

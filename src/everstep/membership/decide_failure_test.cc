@@ -155,7 +155,8 @@ TEST(Failure, ALostStreamWaitsForTheAgentsWordAndThenForNobody) {
   job.Exits(1, KilledBy(9));
   job.Exits(0, ExitedWith(75));
   EXPECT_EQ(job.end->code, kExitNotNow);
-  EXPECT_THAT(job.end->reason, HasSubstr("worker:1 has not been heard for 2.0 s"));
+  EXPECT_THAT(job.end->reason,
+              HasSubstr("worker:1 was silent for 2.0 s (its process is still there)"));
 }
 
 TEST(Failure, ALostStreamWhoseExitComesLateIsToldByTheExit) {

@@ -71,7 +71,8 @@ void Decider::WriteRecovered(Step step) {
              open.end());
 }
 
-void Decider::OnCheckpoint(const CheckpointCommitted& committed) {
+void Decider::OnCheckpoint(WorkerEntry& worker, const CheckpointCommitted& committed) {
+  if (committed.history == state_.origin.history) worker.committed = committed.step;
   BookCheckpoint(state_.restarts, committed.history, committed.step);
   const auto place = [](const CheckpointCommitted& c) { return std::make_pair(c.history, c.step); };
   if (state_.checkpoint && place(committed) <= place(*state_.checkpoint)) return;  // said again

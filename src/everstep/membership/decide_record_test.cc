@@ -194,6 +194,26 @@ TEST_F(RecordTest, BeingToldToStopIsRecordedAndIsNoIncident) {
   EXPECT_EQ(job.Recorded(record_kind::kRunEnded).at(0).exit_code, 143);
 }
 
+TEST_F(RecordTest, TheEndNamesTheLastStepThoughItIsToldWhileTheJobStops) {
+  job.Train();
+  job.Beats(0, 60);
+  job.Feed(StopAsked{"SIGTERM"});
+  job.Leaves(1, LeaveReason::kToldToLeave, 74);
+  EXPECT_EQ(StatusOf(job.now, job.state).step, 74);
+  job.AllExit(ExitedWith(143));
+  EXPECT_EQ(job.Recorded(record_kind::kRunEnded).at(0).step, 74);
+}
+
+TEST_F(RecordTest, TheEndNamesTheLastStepThoughOnlyItsCheckpointWasTold) {
+  job.Train();
+  job.Beats(0, 60);
+  job.Feed(StopAsked{"SIGTERM"});
+  job.Says(0, CheckpointCommitted{job.state.view.id, 0, 74, "p", 1, {}});
+  EXPECT_EQ(StatusOf(job.now, job.state).step, 74);
+  job.AllExit(ExitedWith(143));
+  EXPECT_EQ(job.Recorded(record_kind::kRunEnded).at(0).step, 74);
+}
+
 TEST_F(RecordTest, AFailureAfterTrainingIsRecordedToo) {
   job.Train();
   for (int i = 0; i < 2; ++i) job.Leaves(i, LeaveReason::kFinished);

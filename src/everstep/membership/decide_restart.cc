@@ -37,7 +37,8 @@ void Decider::BeginRestart(const Fault& fault, Duration back_off) {
   if (fault.step >= 0) absl::StrAppend(&text, " at step ", fault.step);
   absl::StrAppend(&text, "; all restart from the ",
                   book.newest.second > 0 ? "last checkpoint" : "beginning", " (restart ",
-                  book.total, ", ", RestartsLeft(book), " more) in ", SecondsText(back_off));
+                  book.total, ", ", RestartsLeft(book), " left until the next checkpoint) in ",
+                  SecondsText(back_off));
   Say(std::move(text), true);
   CloseView(CauseText(fault));
   state_.restarting = Restarting{CauseText(fault), now_, back_off, state_.records};
@@ -127,10 +128,10 @@ void Decider::SayTrainingAgain() {
     incident.restored = true;
     incident.restored_step = state_.origin.step;
   }
-  const Step repeated = reached - state_.origin.step;
-  Say(absl::StrCat("training again from step ", state_.origin.step, " (", repeated,
-                   repeated == 1 ? " step" : " steps", " repeated, ",
-                   SecondsText(now_ - state_.open_incidents.front().since), " lost)"));
+  const Step left = reached - state_.origin.step;
+  Say(absl::StrCat("training again from step ", state_.origin.step, ": ", left,
+                   left == 1 ? " step" : " steps", " to repeat, ",
+                   SecondsText(now_ - state_.open_incidents.back().since), " after the failure"));
 }
 
 }  // namespace everstep

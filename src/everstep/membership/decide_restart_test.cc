@@ -399,15 +399,16 @@ TEST_F(RestartTest, PeopleAreToldWhatHappenedAndWhatFollows) {
   Dies(1, KilledBy(9));
   const auto notices = job.AgentGot<Notice>("agent-b");
   ASSERT_THAT(notices, SizeIs(1));
-  EXPECT_THAT(notices[0].text,
-              HasSubstr("worker:1 on a was killed by signal 9 (SIGKILL) at step 120; all restart "
-                        "from the last checkpoint (restart 1, 9 more) in 0."));
+  EXPECT_THAT(
+      notices[0].text,
+      HasSubstr("worker:1 on a was killed by signal 9 (SIGKILL) at step 120; all restart "
+                "from the last checkpoint (restart 1, 9 left until the next checkpoint) in 0."));
   job.held = {0, 100, 7, -1};
   OthersExit(1);
   job.Pass(kSecond);
   job.Join();
   EXPECT_EQ(job.AgentGot<Notice>("agent-b").back().text,
-            "training again from step 100 (20 steps repeated, 1.3 s lost)");
+            "training again from step 100: 20 steps to repeat, 1.3 s after the failure");
 }
 
 }  // namespace

@@ -68,8 +68,8 @@ void Decider::SendProgress() {
 }
 
 void Decider::OnLeaving(WorkerEntry& worker, const Leaving& leaving) {
-  if (IsStopping()) return TellToStop({&worker});  // it may not have heard the first time
   worker.leaving = leaving;
+  if (IsStopping()) return TellToStop({&worker});  // it may not have heard the first time
   worker.left_at = now_;
   const WorkerState before = worker.state;
   SetState(worker, WorkerState::kLeaving);

@@ -87,7 +87,7 @@ class Decider {
   JobRecord RecordOf(const char* kind, const WorkerEntry* worker = nullptr) const;
   JobRecord RecordOfTrouble(const WorkerEntry& worker) const;
   void WriteRecovered(Step step);
-  void OnCheckpoint(const CheckpointCommitted& committed);
+  void OnCheckpoint(WorkerEntry& worker, const CheckpointCommitted& committed);
   void OnNote(const WorkerEntry& worker, const Note& note);
   bool WasNoted(const WorkerEntry& worker, const Note& note);
 

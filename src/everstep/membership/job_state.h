@@ -98,6 +98,7 @@ struct WorkerEntry {
   std::optional<Closed> closed;
   std::optional<Leaving> leaving;
   TimePoint left_at;      // when leaving
+  Step committed = -1;    // of the newest checkpoint that it told of
   std::string complaint;  // why its links to peers broke, as it says; empty: no complaint
   TimePoint complained_at;
   bool accused = false;  // a peer says that its link to this worker broke

@@ -35,12 +35,15 @@ TaskStatus StatusOf(TimePoint now, const JobState& state, const WorkerEntry& wor
     status.host = HostForPeople(agent->second.self.host);
   }
   status.state = NameOf(worker.state);
+  if (worker.hello) status.step = worker.hello->step;
   if (worker.beat) {
     status.phase = worker.beat->phase;
     status.step = worker.beat->step;
-  } else if (worker.hello) {
-    status.step = worker.hello->step;
   }
+  // The last step is told by no heartbeat.
+  status.step = std::max(status.step, worker.committed);
+  if (worker.closed) status.step = std::max(status.step, worker.closed->step);
+  if (worker.leaving) status.step = std::max(status.step, worker.leaving->step);
   if (worker.hello) status.silent_seconds = std::max(0.0, ToSeconds(now - worker.last_beat));
   return status;
 }

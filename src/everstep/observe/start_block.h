@@ -11,7 +11,7 @@ struct StartFacts {
   std::string version;
   std::string program;  // with arguments, as a shell takes it
   std::string job_dir;
-  std::string goes_on;  // "from its newest good checkpoint"; empty: it begins
+  std::string goes_on;  // "from step 537 (step-537-h0-v1.2, 15 s old)"; empty: it begins
   uint64_t seed = 0;
   bool seed_drawn = false;  // nobody gave one
   int workers = 1;

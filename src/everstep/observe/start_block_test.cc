@@ -51,8 +51,9 @@ TEST(StartBlock, SaysThatAJobGoesOnAndHintsAtNothingThatIsTheJobsForLife) {
   f.cores = 16;
   EXPECT_THAT(StartBlock(f), HasSubstr("--threads-per-replica"));
   EXPECT_THAT(StartBlock(f), Not(HasSubstr("goes on")));
-  f.goes_on = "from its newest good checkpoint";
-  EXPECT_THAT(StartBlock(f), HasSubstr("  goes on      from its newest good checkpoint\n"));
+  f.goes_on = "from step 537 (step-537-h0-v1.2, 15 s old)";
+  EXPECT_THAT(StartBlock(f),
+              HasSubstr("  goes on      from step 537 (step-537-h0-v1.2, 15 s old)\n"));
   EXPECT_THAT(StartBlock(f), Not(HasSubstr("--threads-per-replica")));
 }
 

@@ -101,7 +101,9 @@ void Agent::OnWishToStop(int signal) {
     stop_asked_ = now;
     link_->Send(StopRequest{name});
     if (leaving_) return;
-    view_->Say(absl::StrCat("stopping on ", name, "; once more to end at once"));
+    view_->Say(absl::StrCat("stopping on ", name,
+                            "; once more to end at once (a second one counts from ",
+                            ToSeconds(options_.second_signal_after), " s after the first)"));
     // Nobody else will stop them.
     if (link_->AwayFor() > Duration::zero()) Leave(kExitToldToLeave, name, options_.grace);
   } else if (now - *stop_asked_ >= options_.second_signal_after) {
@@ -124,9 +126,7 @@ void Agent::ReapExited() {
   if (options_.coordinator != nullptr && !leaving_ && options_.coordinator->HasExited()) {
     // It may have said that the job has ended, and gone.
     ObeyOrders();
-    const int status = options_.coordinator->Poll().value_or(0);
-    Leave(ExitCodeOfWaitStatus(status) == 0 ? kExitOurFault : kExitNotNow,
-          absl::StrCat("the coordinator ", DescribeWaitStatus(status)), options_.grace);
+    OnCoordinatorGone(options_.coordinator->Poll().value_or(0));
   }
   // Orphans that came to us; whoever spawned them is gone.
   while (const pid_t pid = ExitedChild()) {
@@ -137,6 +137,17 @@ void Agent::ReapExited() {
     if (ours) break;  // seen the next time round
     ReapChild(pid);
   }
+}
+
+void Agent::OnCoordinatorGone(int status) {
+  if (leaving_) return;  // it has said why
+  const std::string what = absl::StrCat("the coordinator ", WIFSIGNALED(status) ? "was " : "",
+                                        DescribeWaitStatus(status));
+  if (!children_.empty()) {
+    view_->Say(absl::StrCat(what, "; the workers are told to leave: they finish their step and ",
+                            "write a checkpoint (at most ", ToSeconds(options_.grace), " s)"));
+  }
+  Leave(ExitCodeOfWaitStatus(status) == 0 ? kExitOurFault : kExitNotNow, what, options_.grace);
 }
 
 void Agent::OnExit(Incarnation incarnation, Child& child, int status) {

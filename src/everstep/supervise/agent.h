@@ -97,6 +97,7 @@ class Agent {
   void HearSignals();
   void OnWishToStop(int signal);
   void ReapExited();
+  void OnCoordinatorGone(int status);
   void OnExit(Incarnation incarnation, Child& child, int status);
   bool KilledForMemory(const Child& child, int status);
   void ObeyOrders();

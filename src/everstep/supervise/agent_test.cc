@@ -297,7 +297,10 @@ TEST_F(AgentTest, ACoordinatorThatDiesEndsTheJob) {
   Once("worker:0|up", [&] { process->Signal(SIGKILL); });
   const AgentResult result = Run();
   EXPECT_EQ(result.code, 75);
-  EXPECT_EQ(result.reason, "the coordinator killed by SIGKILL");
+  EXPECT_EQ(result.reason, "the coordinator was killed by SIGKILL");
+  EXPECT_THAT(view_.said,
+              Contains(testing::HasSubstr("killed by SIGKILL; the workers are told to leave")))
+      << "at once: their leaving may take long";
 }
 
 class AgentSignalTest : public AgentTest {

@@ -96,7 +96,7 @@ int RunGuarded(const std::function<int(const GuardedProcess&)>& body, Duration o
     (void)Poll(absl::MakeSpan(items), relay.NextLook());
   }
   if (WasKilled(*status)) {
-    WriteAll(2, absl::StrCat("everstep: the supervising process ", DescribeWaitStatus(*status),
+    WriteAll(2, absl::StrCat("everstep: the supervising process was ", DescribeWaitStatus(*status),
                              "; its processes are told to leave\n"));
     WaitForOrphans(signals, After(RealClock(), orphan_grace));
   }
