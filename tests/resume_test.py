@@ -136,6 +136,8 @@ class Resume(unittest.TestCase):
     def test_one_that_only_stopped_is_superseded_and_ends(self):
         first = self.start_long("-n", 1, "--job-dir", self.job, "--grace-seconds", 20)
         pid = json.loads((self.job / "terms/1").read_text())["pid"]
+        started = self.job / "incidents.jsonl"  # not stopped in the middle of writing that
+        self.assertTrue(wait_for(lambda: started.exists() and b"run_started" in started.read_bytes()))
         os.kill(pid, signal.SIGSTOP)
         result = self.run_job("--resume", self.job, script="true")
         self.assert_ends(result, 0, "waiting up to 20 s")

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
+#include "everstep/checkpoint/directory_store.h"
 #include "everstep/cli/command.h"
 #include "everstep/cli/coordinator_child.h"
 #include "everstep/cli/job_choice.h"
@@ -78,6 +79,10 @@ absl::StatusOr<HeldJob> Hold(JobDirectory* job, SignalQueue& signals, int announ
   };
   options.give_up = [&signals] { return signals.Next().has_value(); };
   EV_ASSIGN_OR_RETURN(Term term, TakeTerm(RealFileSystem(), job->path(), options));
+  // What a run that was killed was writing. Nobody writes now, or nobody whose run counts.
+  DirectoryStoreOptions checkpoints;
+  checkpoints.directory = CheckpointsPath(job->path());
+  (void)DirectoryStore(RealFileSystem(), checkpoints).RemoveLeftovers();
   HeldJob held{nullptr, JobSecret::Generate(), ""};
   EV_RETURN_IF_ERROR(job->BeginRun(kVersion, held.secret.ToHexForFile()));
   EV_ASSIGN_OR_RETURN(held.token, ReadJobToken(RealFileSystem(), job->path()));

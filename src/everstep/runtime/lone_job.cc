@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
+#include "everstep/checkpoint/directory_store.h"
 #include "everstep/checkpoint/find.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
@@ -79,6 +80,9 @@ absl::Status LoneJob::TakeDirectory(const std::string& version) {
     std::fprintf(stderr, "everstep: %s\n", line.c_str());
   };
   EV_ASSIGN_OR_RETURN(Term term, TakeTerm(RealFileSystem(), job_.path(), options));
+  DirectoryStoreOptions checkpoints;
+  checkpoints.directory = CheckpointsPath(job_.path());
+  (void)DirectoryStore(RealFileSystem(), checkpoints).RemoveLeftovers();
   EV_RETURN_IF_ERROR(job_.BeginRun(version, kNoSecret));
   job_.RemoveSecret();
   EV_ASSIGN_OR_RETURN(journal_,

@@ -143,11 +143,17 @@ void Agent::OnCoordinatorGone(int status) {
   if (leaving_) return;  // it has said why
   const std::string what = absl::StrCat("the coordinator ", WIFSIGNALED(status) ? "was " : "",
                                         DescribeWaitStatus(status));
+  // Its exit code is the job's: it has ended the job, only its word of it did not come through, to
+  // an agent that was stopped for instance.
+  if (WIFEXITED(status)) {
+    const int code = WEXITSTATUS(status);
+    return Leave(code, code == kExitDone ? "" : what, kEndGrace);
+  }
   if (!children_.empty()) {
     view_->Say(absl::StrCat(what, "; the workers are told to leave: they finish their step and ",
                             "write a checkpoint (at most ", ToSeconds(options_.grace), " s)"));
   }
-  Leave(ExitCodeOfWaitStatus(status) == 0 ? kExitOurFault : kExitNotNow, what, options_.grace);
+  Leave(kExitNotNow, what, options_.grace);
 }
 
 void Agent::OnExit(Incarnation incarnation, Child& child, int status) {

@@ -303,6 +303,20 @@ TEST_F(AgentTest, ACoordinatorThatDiesEndsTheJob) {
       << "at once: their leaving may take long";
 }
 
+TEST_F(AgentTest, ACoordinatorThatHasEndedTheJobUnheardEndsItWithItsOwnCode) {
+  for (int code : {0, 3, 143}) {
+    SpawnOptions coordinator;
+    coordinator.argv = {"sh", "-c", "exit " + std::to_string(code)};
+    coordinator.environment = {{"PATH", "/bin"}};
+    absl::StatusOr<Process> process = Process::Spawn(coordinator);
+    ASSERT_TRUE(process.ok());
+    options_.coordinator = &*process;
+    const AgentResult result = Run();
+    EXPECT_EQ(result.code, code);
+    EXPECT_EQ(result.reason.empty(), code == 0) << result.reason;
+  }
+}
+
 class AgentSignalTest : public AgentTest {
  protected:
   AgentSignalTest() {
