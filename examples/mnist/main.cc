@@ -70,9 +70,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch-size", flags.batch_size, "Examples of one step, over all replicas")
       ->capture_default_str();
   app.add_option("--checkpoint-every-steps", flags.checkpoint_every_steps,
-                 "Steps between checkpoints; 0: as often as their cost allows. The last step has "
-                 "one in any "
-                 "case")
+                 "Steps between checkpoints; 0: as the job says, else by what one costs to write")
       ->capture_default_str();
   try {
     app.parse(argc, argv);
