@@ -112,9 +112,9 @@ absl::Status WorkerProcess::StartAlone() {
   spec_.workers = 1;
   if (lone_->is_finished()) return absl::OkStatus();
   console_ = std::make_unique<Console>(1, 2, RealClock());
-  std::fprintf(stderr, "everstep %s: one worker, %d replicas, seed %llu, job %s\n", kVersion,
-               spec_.replicas, static_cast<unsigned long long>(spec_.seed),
-               spec_.directory.c_str());
+  std::fprintf(stderr, "everstep %s: one worker, %d %s, seed %llu, job %s\n", kVersion,
+               spec_.replicas, spec_.replicas == 1 ? "replica" : "replicas",
+               static_cast<unsigned long long>(spec_.seed), spec_.directory.c_str());
   return absl::OkStatus();
 }
 
