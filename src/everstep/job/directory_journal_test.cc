@@ -245,6 +245,7 @@ TEST_F(JournalTest, OnAFullDiskTheLeaseIsHeldUntilAnotherRunHasTheNextTerm) {
   ASSERT_TRUE(file.ok());
   disk_.Refuse("terms");
   EXPECT_TRUE(Await([&] { return journal_->superseded(); }));
+  (void)Close();
 }
 
 TEST_F(JournalTest, ATermThatIsTakenAwayIsNotMadeAgainAndTheRunIsSuperseded) {
@@ -252,6 +253,7 @@ TEST_F(JournalTest, ATermThatIsTakenAwayIsNotMadeAgainAndTheRunIsSuperseded) {
   ASSERT_TRUE(disk_.RemoveTree("/j/terms").ok());
   EXPECT_TRUE(Await([&] { return journal_->superseded(); }));
   EXPECT_FALSE(disk_.Exists("/j/terms"));
+  (void)Close();
 }
 
 TEST_F(JournalTest, AnIncidentFileThatIsRemovedIsBegunAgain) {
