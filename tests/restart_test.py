@@ -155,6 +155,20 @@ class Restart(unittest.TestCase):
         self.assertEqual(process.wait(30), 65, self.output(log))
         self.assertIn("state.index", self.output(log))
 
+    def test_other_batches_or_fewer_epochs_than_were_trained_are_refused(self):
+        job = pathlib.Path(self.scratch.name) / "other"
+        run = lambda where, *arguments: ev.run([ev.EVERSTEP, "run", "-n", "2", *where, *self.program[:-1], *arguments])
+        self.assertEqual(run(["--job-dir", job], "2").returncode, 0)
+        before = ev.digest(job)
+        for arguments, words in ((("4", "--batch-size", "100"), "another batch size"),
+                                 (("1",), "beyond the 235 steps")):
+            result = run(["--resume", job], *arguments)
+            self.assertEqual(result.returncode, 78, result.stderr)
+            self.assertIn(words, result.stderr)
+            self.assertEqual(ev.digest(job), before)
+        self.assertEqual(run(["--resume", job], "3").returncode, 0)
+        self.assertNotEqual(ev.digest(job), before)
+
     def test_single_workers_killed(self):
         dice = random.Random(SEED + 1)
         kills, jobs, restarts = 0, 0, 0
@@ -183,7 +197,7 @@ class Restart(unittest.TestCase):
                 self.assertEqual(process.returncode, 0, f"after {killed} kills, seed {SEED}:\n{text}")
             self.assertEqual(ev.digest(job), self.wanted, f"job {jobs}, seed {SEED}\n{text}")
             restarts += len(re.findall(r"all restart from", text))
-        self.assertGreater(restarts, 0)
+        self.assertTrue(restarts > 0 or ONE == 0)
         print(f"{kills} kills of one worker in {jobs} jobs, {restarts} restarts", file=sys.stderr)
 
     def run_again_to_the_end(self, job):
