@@ -92,7 +92,8 @@ std::string FinishedNote(const JobDirectory& job) {
   // A program that is only watched has no steps.
   const std::string steps =
       outcome.step > 0 ? absl::StrCat(": ", outcome.step, " steps") : std::string();
-  return absl::StrCat("the job ", job.path(), " is done already", steps, ", ", outcome.time);
+  return absl::StrCat("the job ", job.path(), " is done already", steps, ", ", outcome.time,
+                      "; to train longer, name its program again, with more epochs for instance");
 }
 
 }  // namespace everstep
