@@ -13,6 +13,7 @@
 #include "everstep/checkpoint/directory_store.h"
 #include "everstep/cli/checkpoint.h"
 #include "everstep/cli/command.h"
+#include "everstep/cli/verb_test.h"
 #include "everstep/env/temp_directory.h"
 #include "everstep/io/bundle_writer.h"
 #include "everstep/io/publish.h"
@@ -24,30 +25,13 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
+struct Outcome : VerbOutcome {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
 Outcome Checkpoint(std::vector<std::string> arguments) {
-  Outcome outcome;
-  CLI::App app;
-  Invocation invocation;
-  AddCheckpoint(app, &invocation);
   arguments.insert(arguments.begin(), "checkpoint");
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants it
-  try {
-    app.parse(arguments);
-    outcome.code = invocation.exit_code;
-  } catch (const CLI::ParseError&) {
-    outcome.code = 2;
-  }
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
+  return {RunVerb({AddCheckpoint}, std::move(arguments))};
 }
 
 class CheckpointTest : public ::testing::Test {

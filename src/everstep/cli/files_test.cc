@@ -11,6 +11,7 @@
 #include "everstep/cli/checkpoint.h"
 #include "everstep/cli/command.h"
 #include "everstep/cli/records.h"
+#include "everstep/cli/verb_test.h"
 #include "everstep/env/temp_directory.h"
 #include "everstep/io/publish.h"
 
@@ -21,29 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int code = -1;  // 2: the command line was refused
-  std::string out, err;
-};
-
-Outcome Everstep(std::vector<std::string> arguments) {
-  Outcome outcome;
-  CLI::App app;
-  Invocation invocation;
-  AddRecords(app, &invocation);
-  AddCheckpoint(app, &invocation);
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants it
-  try {
-    app.parse(arguments);
-    outcome.code = invocation.exit_code;
-  } catch (const CLI::ParseError&) {
-    outcome.code = 2;
-  }
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
+VerbOutcome Everstep(std::vector<std::string> arguments) {
+  return RunVerb({AddRecords, AddCheckpoint}, std::move(arguments));
 }
 
 class FilesTest : public ::testing::Test {
@@ -57,7 +37,7 @@ class FilesTest : public ::testing::Test {
     const std::string images = Put("images", std::string("\0\0\x08\x02\0\0\0\2\0\0\0\2abcd", 16));
     const std::string labels = Put("labels", std::string("\0\0\x08\x01\0\0\0\2\7\3", 10));
     const std::string output = dir_.File("out.tfrecord");
-    const Outcome outcome = Everstep(
+    const VerbOutcome outcome = Everstep(
         {"records", "import", "idx", "--images", images, "--labels", labels, "--output", output});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.out, output + ": 2 examples\n");
@@ -116,11 +96,11 @@ TEST_F(FilesTest, RecordsInJson) {
 TEST_F(FilesTest, DamagedAndMissingRecordsExit65WithOneLine) {
   const std::string file = Damage(Import(), 20);
   for (const char* verb : {"verify", "ls", "cat"}) {
-    const Outcome outcome = Everstep({"records", verb, file});
+    const VerbOutcome outcome = Everstep({"records", verb, file});
     EXPECT_EQ(outcome.code, 65) << verb;
     EXPECT_THAT(outcome.err, MatchesRegex("everstep: [^\n]*corrupted record at offset 0[^\n]*\n"));
   }
-  const Outcome both = Everstep({"records", "verify", "--json", file, dir_.File("none")});
+  const VerbOutcome both = Everstep({"records", "verify", "--json", file, dir_.File("none")});
   EXPECT_EQ(both.code, 65);
   const auto json = nlohmann::json::parse(both.out);
   EXPECT_EQ(json[0]["ok"], false);
@@ -136,7 +116,7 @@ TEST_F(FilesTest, DamagedAndMissingRecordsExit65WithOneLine) {
 
 TEST_F(FilesTest, ADirectoryIsNoRecordFile) {
   for (const char* verb : {"verify", "ls", "cat"}) {
-    const Outcome outcome = Everstep({"records", verb, dir_.path()});
+    const VerbOutcome outcome = Everstep({"records", verb, dir_.path()});
     EXPECT_EQ(outcome.code, 65) << verb;
     EXPECT_EQ(outcome.err,
               "everstep: cannot read " + dir_.path() + ": it is a directory; name a file in it\n");
@@ -152,8 +132,8 @@ TEST_F(FilesTest, AFileThatIsNotThereIsSoughtFromTheWorkingDirectory) {
 TEST_F(FilesTest, AnOutputThatCannotBeWrittenIsNoFaultOfTheData) {
   const std::string images = Put("images", std::string("\0\0\x08\x02\0\0\0\2\0\0\0\2abcd", 16));
   const std::string labels = Put("labels", std::string("\0\0\x08\x01\0\0\0\2\7\3", 10));
-  const Outcome outcome = Everstep({"records", "import", "idx", "--images", images, "--labels",
-                                    labels, "--output", dir_.File("nope/x")});
+  const VerbOutcome outcome = Everstep({"records", "import", "idx", "--images", images, "--labels",
+                                        labels, "--output", dir_.File("nope/x")});
   EXPECT_EQ(outcome.code, 78);
   EXPECT_EQ(outcome.err, "everstep: cannot write " + dir_.File("nope/x") +
                              ": there is no directory " + dir_.File("nope") + "\n");
@@ -187,7 +167,7 @@ TEST_F(FilesTest, DigestIsOneLineOfTheNewestGoodCheckpoint) {
             ten + "\n");
   Damage(dir_.File("job/checkpoints/step-20-h0-v1.1/state.data-00000-of-00001"), 2);
   EXPECT_EQ(Everstep({"checkpoint", "digest", dir_.File("job/checkpoints")}).out, ten + "\n");
-  const Outcome damaged =
+  const VerbOutcome damaged =
       Everstep({"checkpoint", "digest", dir_.File("job/checkpoints/step-20-h0-v1.1")});
   EXPECT_EQ(damaged.code, 65);
   EXPECT_EQ(damaged.out, "");
@@ -212,7 +192,7 @@ TEST_F(FilesTest, CheckpointsAreListedShownAndVerified) {
   const auto ls = nlohmann::json::parse(Everstep({"checkpoint", "ls", job, "--json"}).out);
   EXPECT_EQ(ls[1]["name"], "step-20-h0-v1.1");
   Damage(job + "/checkpoints/step-10-h0-v1.1/state.index", 9);
-  const Outcome verify = Everstep({"checkpoint", "verify", job});
+  const VerbOutcome verify = Everstep({"checkpoint", "verify", job});
   EXPECT_EQ(verify.code, 65);
   EXPECT_THAT(verify.out, StartsWith("step-10-h0-v1.1: DAMAGED: "));
   EXPECT_THAT(verify.out, HasSubstr("step-20-h0-v1.1: OK\n"));
@@ -224,7 +204,7 @@ TEST_F(FilesTest, WhatIsNoCheckpointExits65WithOneLine) {
   for (const std::string& path :
        {dir_.File("none"), dir_.path(), dir_.File("empty"), Put("file", "text")}) {
     for (const char* verb : {"ls", "show", "verify", "digest"}) {
-      const Outcome outcome = Everstep({"checkpoint", verb, path});
+      const VerbOutcome outcome = Everstep({"checkpoint", verb, path});
       EXPECT_EQ(outcome.code, 65) << verb << " " << path;
       EXPECT_THAT(outcome.err, MatchesRegex("everstep: [^\n]+\n"));
     }

@@ -85,6 +85,20 @@ TEST(EngineCheckpoint, ADiskThatHangsStopsNoStep) {
   EXPECT_EQ(cluster.coordinator.notes_[0].kind, "storage_slow");
 }
 
+TEST(EngineCheckpoint, CopiesThatDifferAreNeverCommitted) {
+  Cluster cluster(2, 2, std::make_shared<MemoryDisk>(), {}, /*digest_every=*/0);
+  TestWorker& odd = *cluster.all[1];
+  odd.on_step = [&](Step step) {
+    if (step == 9) odd.learner.weights()[3] += 1;  // in the copy of step 10, not before
+  };
+  cluster.Train(1000, 10);
+  for (auto& w : cluster.all) {
+    EXPECT_TRUE(absl::IsInternal(w->status)) << w->status;
+    EXPECT_LT(w->engine->step(), 1000);
+  }
+  EXPECT_TRUE(cluster.disk->committed.empty());
+}
+
 TEST(EngineCheckpoint, ByTimeTheCommitterDecidesForAll) {
   Cluster cluster(2, 2, std::make_shared<MemoryDisk>(), std::chrono::milliseconds(50));
   for (auto& w : cluster.all) {
@@ -129,6 +143,31 @@ TEST(EngineCheckpoint, AWorkerThatCannotReadTheNewestTakesItFromAnother) {
     ASSERT_EQ(cluster.coordinator.notes_.size(), 2u);
     EXPECT_EQ(cluster.coordinator.notes_[0].kind, "checkpoint_rejected");
     EXPECT_EQ(cluster.coordinator.notes_[0].step, 40);
+  }
+}
+
+TEST(EngineCheckpoint, AStateThatDoesNotHaveTheDigestThatWasSaidIsNotTaken) {
+  auto disk = std::make_shared<MemoryDisk>();
+  Cluster(2, 4, disk).Train(40, 20);
+  Cluster cluster(2, 4, disk);
+  cluster.all[1]->store->unreadable = {40};
+  cluster.coordinator.lies_once_ = true;
+  cluster.Train(60);
+  for (auto& w : cluster.all) EXPECT_TRUE(w->status.ok()) << w->status;
+  EXPECT_EQ(cluster.coordinator.view_, 2) << "the first view was not linked";
+  EXPECT_EQ(disk->committed.at(60).digest, Undisturbed(4, 60));
+}
+
+TEST(EngineCheckpoint, OneThatTakesTheStateOfTheLastStepTrainsNoStepMore) {
+  auto disk = std::make_shared<MemoryDisk>();
+  Cluster(1, 2, disk).Train(10, 5);
+  Cluster cluster(2, 2, disk);
+  cluster.all[1]->store->unreadable = {10};
+  cluster.Train(10);
+  for (auto& w : cluster.all) {
+    EXPECT_TRUE(w->status.ok()) << w->status;
+    EXPECT_TRUE(w->applied.empty());
+    EXPECT_EQ(w->engine->step(), 10);
   }
 }
 
@@ -236,6 +275,22 @@ TEST(EngineCheckpoint, ARewindBeginsAHistoryThatIsSavedAtOnce) {
   ASSERT_GE(cluster.coordinator.said_.size(), 2u);
   EXPECT_LE(cluster.coordinator.said_[0], 22);
   EXPECT_EQ(disk->committed.at(30).digest, Undisturbed(2, 30));
+}
+
+TEST(EngineCheckpoint, OneThatIsBeingWrittenWhenItsViewEndsIsNotCommittedInTheNext) {
+  Cluster cluster(2, 2);
+  cluster.disk->hangs = true;
+  cluster.world.fault = Fault{1, 1, 12, 1};
+  cluster.all[0]->on_step = [&](Step step) {
+    SleepFor(std::chrono::milliseconds(2));
+    if (step != 14) return;
+    std::lock_guard lock(cluster.disk->mutex);
+    cluster.disk->hangs = false;
+    cluster.disk->changed.notify_all();
+  };
+  cluster.Train(40, 10);
+  for (auto& w : cluster.all) EXPECT_TRUE(w->status.ok()) << w->status;
+  EXPECT_EQ(Steps(*cluster.disk), (std::vector<Step>{20, 30, 40}));
 }
 
 TEST(EngineCheckpoint, OneCutShortByAViewChangeIsGivenUpAndTheNextOneIsWritten) {

@@ -16,7 +16,7 @@ namespace everstep::test_world {
 // One worker with all its parts.
 struct TestWorker {
   TestWorker(World& world, MiniCoordinator& coordinator, MemoryDisk& disk, int index, int replicas,
-             Duration interval)
+             Duration interval = {}, int digest_every = 3)
       : collectives(world),
         control(coordinator, index),
         store(std::make_shared<MemoryStore>(disk)),
@@ -27,7 +27,7 @@ struct TestWorker {
     options.hello.incarnation = index + 1;
     options.num_replicas = replicas;
     options.seed = 42;
-    options.digest_every = 3;
+    options.digest_every = digest_every;
     options.checkpoint_attempts = 1;
     options.checkpoint_interval = interval;
     options.slow_storage = std::chrono::milliseconds(100);
@@ -51,10 +51,12 @@ struct TestWorker {
 struct Cluster {
   Cluster(int workers, int replicas) : Cluster(workers, replicas, std::make_shared<MemoryDisk>()) {}
   // On a disk that another cluster has written to.
-  Cluster(int workers, int replicas, std::shared_ptr<MemoryDisk> on, Duration interval = {})
+  Cluster(int workers, int replicas, std::shared_ptr<MemoryDisk> on, Duration interval = {},
+          int digest_every = 3)
       : disk(std::move(on)), coordinator(workers, replicas) {
     for (int w = 0; w < workers; ++w) {
-      all.push_back(std::make_unique<TestWorker>(world, coordinator, *disk, w, replicas, interval));
+      all.push_back(std::make_unique<TestWorker>(world, coordinator, *disk, w, replicas, interval,
+                                                 digest_every));
     }
   }
   void Each(const std::function<void(TestWorker&)>& run) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -399,6 +400,7 @@ class MiniCoordinator {
   std::map<int, std::deque<WorkerOrder>> orders_;
   std::map<int, std::function<void(const WorkerOrder&)>> callbacks_;
   int64_t view_ = 0;
+  bool lies_once_ = false;  // about the digest of a state that is given
   std::vector<Note> notes_;
   std::vector<Step> said_;  // committed checkpoints
 
@@ -428,6 +430,7 @@ class MiniCoordinator {
       }
     }
     if (all) origin.donor = -1;
+    if (!all && std::exchange(lies_once_, false)) origin.digest ^= 1;
     Tell(everstep::Prepare{view, origin});
   }
 
