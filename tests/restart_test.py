@@ -181,6 +181,9 @@ class Restart(unittest.TestCase):
             while process.poll() is None and kills < ONE:
                 pause = dice.choice([dice.uniform(0, 0.3), dice.uniform(0.3, 2.5)])
                 self.wait_until(process, lambda: False, pause)
+                if dice.random() < 0.1:  # when training is done, or nearly
+                    self.wait_until(process, lambda: f"Epoch {EPOCHS}/" in self.output(log), 20)
+                    self.wait_until(process, lambda: False, dice.uniform(0, 0.6))
                 alive = [p for p in ev.processes_of(str(job)) if ev.is_running(p, ev.MNIST)]
                 if not alive:
                     continue

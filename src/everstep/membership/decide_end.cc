@@ -72,21 +72,29 @@ void Decider::OnExitAtEnd(WorkerEntry& worker, const Exited& exited) {
   SetState(worker, WorkerState::kGone);
   const ExitMeaning meaning = MeaningOf(exited.wait_status, exited.oom);
   if (state_.ending->code == kExitDone && meaning.code != 0 && !worker.killed) {
-    state_.ending->code = meaning.code;
-    state_.ending->reason =
-        absl::StrCat(NameFor(worker), " ", meaning.text, " after training was done");
-    state_.ending->tail = exited.tail;
-    JobRecord record = RecordOf(record_kind::kWorkerFailed, &worker);
-    record.incident = state_.next_incident++;
-    record.cause = state_.ending->reason;
-    record.exit_code = meaning.code;
-    if (meaning.signal != 0) record.signal = meaning.signal;
-    record.oom = exited.oom;
-    record.tail = LastLines(exited.tail);
-    record.log = exited.log;
-    record.action = "end";
-    Write(std::move(record));
+    return OnFailedAfterTraining(worker, exited);
   }
+  EndIfAllGone();
+}
+
+// The weights are safe, but what the program does after training may not be: who was killed from
+// outside did not end it. All do it again, from the last checkpoint.
+void Decider::OnFailedAfterTraining(WorkerEntry& worker, const Exited& exited) {
+  NoteExit(worker, exited, " after training was done");
+  Fault fault = FaultOf(worker);
+  const bool again = fault.blame == Blame::kOutside || fault.blame == Blame::kAgain;
+  if (again && state_.restarts.native) {
+    state_.ending.reset();
+    return Fail(std::move(fault), RecordOfTrouble(worker), exited.tail);
+  }
+  state_.ending->code = fault.code;
+  state_.ending->reason = CauseText(fault);
+  state_.ending->tail = exited.tail;
+  JobRecord record = RecordOfTrouble(worker);
+  record.incident = state_.next_incident++;
+  record.cause = state_.ending->reason;
+  record.action = "end";
+  Write(std::move(record));
   EndIfAllGone();
 }
 

@@ -57,6 +57,36 @@ TEST(Finishing, AProgramThatFailsAfterStopGivesItsCode) {
   EXPECT_THAT(job.end->reason, HasSubstr("cannot save plot"));
 }
 
+TEST(Finishing, WhoIsKilledFromOutsideAfterStopDoesTheRestAgain) {
+  TestJob job(2);
+  job.options.max_restarts = 10;
+  job.Train();
+  for (int i = 0; i < 2; ++i) job.Leaves(i, LeaveReason::kFinished);
+  job.Exits(0, ExitedWith(0));
+  const Incarnation before = job.state.next_incarnation;
+  job.Exits(1, KilledBy(9));
+  EXPECT_FALSE(job.end);
+  EXPECT_EQ(job.state.phase, JobPhase::kRestarting);
+  job.Pass(2 * kSecond);
+  EXPECT_EQ(job.state.next_incarnation, before + 2);
+  job.Join();
+  for (int i = 0; i < 2; ++i) job.Leaves(i, LeaveReason::kFinished);
+  job.AllExit(ExitedWith(0));
+  ASSERT_TRUE(job.end);
+  EXPECT_EQ(job.end->code, kExitDone);
+}
+
+TEST(Finishing, WhoIsKilledAfterStopWithNoRestartsLeftGivesItsCode) {
+  TestJob job(2);
+  job.Train();
+  for (int i = 0; i < 2; ++i) job.Leaves(i, LeaveReason::kFinished);
+  job.Exits(1, KilledBy(9));
+  job.Exits(0, ExitedWith(0));
+  ASSERT_TRUE(job.end);
+  EXPECT_EQ(job.end->code, 137);
+  EXPECT_THAT(job.end->reason, HasSubstr("after training was done"));
+}
+
 TEST(Finishing, WhoDoesNotExitIsKilledAfterTheGraceAndTheJobIsDone) {
   TestJob job(2);
   job.Train();

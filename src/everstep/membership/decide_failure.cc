@@ -87,9 +87,14 @@ void Decider::OnExitBeforeEnd(WorkerEntry& worker, const Exited& exited) {
               (worker.trouble && worker.trouble->since == state_.trouble_since))) {
     return EndAsTold(absl::StrCat(NameFor(worker), " was told to leave: it ", meaning.text),
                      &worker);
-  } else {
-    Prove(worker, meaning.code, meaning.text);
   }
+  NoteExit(worker, exited);
+}
+
+// What its end says of it, unless it has said more itself.
+void Decider::NoteExit(WorkerEntry& worker, const Exited& exited, const char* when) {
+  const ExitMeaning meaning = MeaningOf(exited.wait_status, exited.oom);
+  Prove(worker, meaning.code, absl::StrCat(meaning.text, when));
   Trouble& trouble = *worker.trouble;
   if (!trouble.exit_code) trouble.exit_code = meaning.code;
   if (trouble.code == meaning.code) trouble.signal = meaning.signal;

@@ -59,6 +59,7 @@ class Decider {
   void OnExited(const Exited& exited);
   void OnLastWords(WorkerEntry& worker, const WorkerMessage& message);
   void OnExitBeforeEnd(WorkerEntry& worker, const Exited& exited);
+  void NoteExit(WorkerEntry& worker, const Exited& exited, const char* when = "");
   Trouble& TroubleOf(WorkerEntry& worker);
   void Prove(WorkerEntry& worker, int code, std::string what);
   void ProveFailed(WorkerEntry& worker, const Leaving& leaving);
@@ -98,6 +99,7 @@ class Decider {
   void TellToStop(std::vector<WorkerEntry*> workers);
   std::vector<WorkerEntry*> Alive();  // those whose process has not ended
   void OnExitAtEnd(WorkerEntry& worker, const Exited& exited);
+  void OnFailedAfterTraining(WorkerEntry& worker, const Exited& exited);
   void KillRest();
   void FreeTheWaiting();
   void StopRequested(const std::string& reason);
