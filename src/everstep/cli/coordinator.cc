@@ -98,6 +98,12 @@ CoordinatorOptions OptionsOf(const JobSpec& spec, const HeldJob& held, const std
   options.journal = held.journal.get();
   options.job.workers = spec.workers;
   options.job.replicas = spec.replicas;
+  options.job.gang = spec.gang;
+  options.job.chiefs = spec.chiefs;
+  options.job.parameter_servers = spec.parameter_servers;
+  options.job.evaluators = spec.evaluators;
+  options.job.hang_action = spec.hang_action == "kill" ? HangAction::kKill : HangAction::kWarn;
+  options.job.no_checkpoint_after = spec.warn_no_checkpoint;
   options.job.settings = ToSettings(spec);
   options.job.settings["EVERSTEP_JOB_TOKEN"] = held.token;
   options.job.version = kVersion;

@@ -107,7 +107,7 @@ absl::StatusOr<RunPlan> MakePlan(const RunArguments& arguments,
   plan.program = std::move(job.program);
   plan.resumed = std::move(job.resumed);
   if (plan.resumed.has_value() && plan.resumed->finished().has_value()) return plan;
-  plan.slots = plan.spec.workers;
+  plan.slots = plan.spec.Tasks();
   if (!arguments.slots.empty()) {
     EV_ASSIGN_OR_RETURN(plan.slots, ReadNumber("--slots", arguments.slots, 1, 100000));
   }

@@ -27,6 +27,8 @@ std::string ToJsonLine(const JobRecord& r) {
   w.PutIfTrue("oom", r.oom);
   w.Put("tail", r.tail);
   w.Put("log", r.log);
+  w.Put("evidence", r.evidence);
+  w.Put("stacks", r.stacks);
   w.Put("action", r.action);
   w.PutOptional("restarts_left", r.restarts_left);
   w.PutOptional("back_off_seconds", r.back_off_seconds);
@@ -57,6 +59,8 @@ absl::StatusOr<JobRecord> FromJsonLine(std::string_view line) {
   r.Get("oom", &record.oom);
   r.Get("tail", &record.tail);
   r.Get("log", &record.log);
+  r.Get("evidence", &record.evidence);
+  r.Get("stacks", &record.stacks);
   r.Get("action", &record.action);
   r.Get("restarts_left", &record.restarts_left);
   r.Get("back_off_seconds", &record.back_off_seconds);

@@ -22,8 +22,10 @@ inline constexpr char kRunEnded[] = "run_ended";        // with `exit_code`
 inline constexpr char kRunVanished[] = "run_vanished";  // a former run ended without a word
 inline constexpr char kTraining[] = "training";         // a view began: steps run from `step` on
 inline constexpr char kWorkerFailed[] = "worker_failed";
-inline constexpr char kWorkerLost[] = "worker_lost";    // silent, or its host is gone
-inline constexpr char kLinksBroken[] = "links_broken";  // though no worker died
+inline constexpr char kWorkerLost[] = "worker_lost";      // silent, or its host is gone
+inline constexpr char kWorkerHung[] = "worker_hung";      // no progress, or stopped by a signal
+inline constexpr char kNoCheckpoint[] = "no_checkpoint";  // a restart would lose all since then
+inline constexpr char kLinksBroken[] = "links_broken";    // though no worker died
 inline constexpr char kStatesDiffer[] = "states_differ";
 inline constexpr char kStopped[] = "stopped";      // somebody told the job to stop
 inline constexpr char kRecovered[] = "recovered";  // the step that the incident cut short is done
@@ -48,6 +50,8 @@ struct JobRecord {
   bool oom = false;               // the kernel killed it for memory
   std::vector<std::string> tail;  // last lines of the task, at most 20
   std::string log;                // path of its log
+  std::string evidence;           // of a hang: "strong" or "weak"
+  std::string stacks;             // path of the file with the stacks of its threads
   std::string action;             // what was done: "restart", "end", ...; empty: nothing had to be
   std::optional<int> restarts_left;
   std::optional<double> back_off_seconds;

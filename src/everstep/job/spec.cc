@@ -22,6 +22,15 @@ absl::Status CheckSpares(const JobSpec& spec, const char* cure, int exit_code) {
                       exit_code);
 }
 
+// A native program has workers only.
+absl::Status CheckRoles(JobSpec* spec, int exit_code) {
+  if (spec->Tasks() > spec->workers) spec->gang = true;
+  if (spec->parameter_servers == 0 || spec->chiefs == 1) return absl::OkStatus();
+  return WithExitCode(
+      absl::InvalidArgumentError("--ps needs a chief, who coordinates the workers: add --chief 1"),
+      exit_code);
+}
+
 // What depends on other values.
 absl::Status Complete(JobSpec* spec, int exit_code) {
   if (spec->origins["replicas"] == "default") spec->replicas = spec->workers;
@@ -29,6 +38,7 @@ absl::Status Complete(JobSpec* spec, int exit_code) {
     spec->seed = RandomBits64() >> 32;
     spec->origins["seed"] = "drawn";
   }
+  EV_RETURN_IF_ERROR(CheckRoles(spec, exit_code));
   return CheckSpares(*spec, absl::StrCat(" or --replicas ", spec->workers, " or more").c_str(),
                      exit_code);
 }
@@ -125,6 +135,7 @@ absl::StatusOr<JobSpec> ResolveAgain(const JobSpec& job, const JobSpec& last,
     spec.origins[name] = given->origin;
     if (name == "workers") exit_code = given->exit_code;
   }
+  EV_RETURN_IF_ERROR(CheckRoles(&spec, exit_code));
   EV_RETURN_IF_ERROR(
       CheckSpares(spec, " or fewer: a job's replicas stay what they are", exit_code));
   return spec;

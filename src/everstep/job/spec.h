@@ -43,6 +43,20 @@ struct JobSpec {
   std::string log_level = "warning";
   bool insecure = false;  // plain text beyond loopback is accepted
 
+  // Of programs that know nothing of Everstep: gangs.
+  bool gang = false;                   // it is known to be one
+  int chiefs = 0;                      // 0 or 1
+  int parameter_servers = 0;           // then the chief coordinates, and must be there
+  int evaluators = 0;                  // 0 or 1
+  std::string hang_action = "warn";    // on weak evidence of a hang: warn or kill
+  std::optional<Duration> hang_floor;  // least silence that is one; not said: by what is known
+  std::string checkpoint_path;         // where the program saves; empty: it is searched for
+  Duration warn_no_checkpoint = std::chrono::minutes(30);
+  bool debug_libs = false;           // libraries say all they can, into a file per task
+  std::optional<int> gpus_per_task;  // not said: all tasks see all
+
+  int Tasks() const { return chiefs + workers + parameter_servers + evaluators; }
+
   // The only checkpoint to begin from, its directory or prefix; empty: the newest good one of the
   // job. No option: `--resume` says it.
   std::string restore_from;

@@ -84,6 +84,18 @@ absl::Status ReadCheckpointEvery(Text text, JobSpec* s) {
   return ReadSeconds(text, 0.1, 31536000, &s->checkpoint_every.emplace());
 }
 
+absl::Status ReadHangFloor(Text text, JobSpec* s) {
+  s->hang_floor.reset();
+  if (text.empty()) return absl::OkStatus();
+  return ReadSeconds(text, 1, 31536000, &s->hang_floor.emplace());
+}
+
+absl::Status ReadGpus(Text text, JobSpec* s) {
+  s->gpus_per_task.reset();
+  if (text.empty()) return absl::OkStatus();
+  return ReadInto(text, 0, 1024, &s->gpus_per_task.emplace());
+}
+
 constexpr int64_t kMost = 1000000000000;  // steps
 constexpr auto kText = FieldKind::kText;
 constexpr auto kNumber = FieldKind::kNumber;
@@ -181,6 +193,76 @@ const Field kFields[] = {
      false,
      [](Text t, JobSpec* s) { return ReadInto(t, 0, 1000000, &s->max_restarts); },
      [](const JobSpec& s) { return absl::StrCat(s.max_restarts); }},
+    {{"gang", "", "",
+      "the program knows nothing of Everstep: its processes are restarted together (found out "
+      "after 10 s otherwise)",
+      true},
+     kBool,
+     false,
+     [](Text t, JobSpec* s) { return ReadBool(t, &s->gang); },
+     [](const JobSpec& s) { return std::string(s.gang ? "1" : "0"); }},
+    {{"chief", "", "0|1", "a chief before the workers (with --ps: the coordinator)", false},
+     kNumber,
+     false,
+     [](Text t, JobSpec* s) { return ReadInto(t, 0, 1, &s->chiefs); },
+     [](const JobSpec& s) { return absl::StrCat(s.chiefs); }},
+    {{"ps", "", "P", "parameter servers (default 0)", false},
+     kNumber,
+     false,
+     [](Text t, JobSpec* s) { return ReadInto(t, 0, 100000, &s->parameter_servers); },
+     [](const JobSpec& s) { return absl::StrCat(s.parameter_servers); }},
+    {{"evaluator", "", "0|1", "an evaluator, beside the training", false},
+     kNumber,
+     false,
+     [](Text t, JobSpec* s) { return ReadInto(t, 0, 1, &s->evaluators); },
+     [](const JobSpec& s) { return absl::StrCat(s.evaluators); }},
+    {{"gpus-per-task", "", "G",
+      "GPUs that each task sees, by its place on its host (default: all see all)", true},
+     kNumber,
+     false,
+     ReadGpus,
+     [](const JobSpec& s) {
+       return s.gpus_per_task.has_value() ? absl::StrCat(*s.gpus_per_task) : std::string();
+     }},
+    {{"checkpoint-path", "", "DIR",
+      "where the program saves its checkpoints (default: it is searched for)", true},
+     kText,
+     false,
+     [](Text t, JobSpec* s) {
+       s->checkpoint_path = t.empty() ? t : AbsolutePath(t);
+       return absl::OkStatus();
+     },
+     [](const JobSpec& s) { return s.checkpoint_path; }},
+    {{"warn-no-checkpoint", "", "SECONDS",
+      "warn when the program has saved nothing for so long (default 1800)", false},
+     kNumber,
+     false,
+     [](Text t, JobSpec* s) { return ReadSeconds(t, 1, 31536000, &s->warn_no_checkpoint); },
+     [](const JobSpec& s) { return WriteSeconds(s.warn_no_checkpoint); }},
+    {{"hang-action", "", "A",
+      "warn or kill: on weak signs of a hang (silence); on strong ones it is always ended and "
+      "restarted (default warn)",
+      false},
+     kText,
+     false,
+     [](Text t, JobSpec* s) {
+       return ReadChoice(t, {"warn", "kill"}, &s->hang_action);
+     },
+     [](const JobSpec& s) { return s.hang_action; }},
+    {{"hang-floor", "", "SECONDS",
+      "no shorter silence is a hang (default 60; 300 between steps that heartbeats tell of)", true},
+     kNumber,
+     false,
+     ReadHangFloor,
+     [](const JobSpec& s) {
+       return s.hang_floor.has_value() ? WriteSeconds(*s.hang_floor) : std::string();
+     }},
+    {{"debug-libs", "", "",
+      "NCCL, gRPC and TensorFlow say all they can, into a file beside each task's log", true},
+     kBool,
+     false,
+     [](Text t, JobSpec* s) { return ReadBool(t, &s->debug_libs); },
+     [](const JobSpec& s) { return std::string(s.debug_libs ? "1" : "0"); }},
     {{"log-level", "", "L", "debug, info, warning, error or off (default warning)", true},
      kText,
      false,

@@ -60,6 +60,10 @@ nlohmann::ordered_json ToJson(const TaskStatus& t) {
   json["phase"] = t.phase;
   json["step"] = t.step;
   json["silent_seconds"] = t.silent_seconds;
+  if (t.seen.empty()) return json;
+  json["cores"] = t.cores;
+  json["memory_bytes"] = t.memory_bytes;
+  json["seen"] = t.seen;
   return json;
 }
 
@@ -72,6 +76,9 @@ bool FromJson(const nlohmann::json& json, TaskStatus* t) {
   r.Get("phase", &t->phase);
   r.Get("step", &t->step);
   r.Get("silent_seconds", &t->silent_seconds);
+  r.Get("cores", &t->cores);
+  r.Get("memory_bytes", &t->memory_bytes);
+  r.Get("seen", &t->seen);
   return r.status("").ok();
 }
 
@@ -80,6 +87,7 @@ bool FromJson(const nlohmann::json& json, TaskStatus* t) {
 std::string ToStatusJson(const JobStatus& s) {
   FieldWriter w(kFormat);
   w.Put("time", s.time);
+  w.PutIfTrue("gang", s.gang);
   w.Put("phase", s.phase);
   w.Put("line", s.line);
   w.Put("term", s.term);
@@ -90,10 +98,12 @@ std::string ToStatusJson(const JobStatus& s) {
   w.Put("restarts", s.restarts);
   w.Put("restarts_left", s.restarts_left);
   w.Put("incidents", s.incidents);
-  if (s.checkpoint_step >= 0) {
-    w.Put("checkpoint_step", s.checkpoint_step);
+  if (s.checkpoint_step >= 0) w.Put("checkpoint_step", s.checkpoint_step);
+  w.Put("checkpoint_path", s.checkpoint_path);
+  if (s.checkpoint_step >= 0 || !s.checkpoint_path.empty()) {
     w.PutNumber("checkpoint_age_seconds", s.checkpoint_age_seconds);
   }
+  if (s.gang) w.PutNumber("unsaved_seconds", s.unsaved_seconds);
   if (s.exit_code >= 0) w.Put("exit_code", s.exit_code);
   w.Put("reason", s.reason);
   w.json()["scalars"] = ToJson(s.scalars);
@@ -108,6 +118,7 @@ absl::StatusOr<JobStatus> FromStatusJson(std::string_view text, const std::strin
   FieldReader r(json);
   r.Require("phase");
   r.Get("time", &s.time);
+  r.Get("gang", &s.gang);
   r.Get("phase", &s.phase);
   r.Get("line", &s.line);
   r.Get("term", &s.term);
@@ -119,7 +130,9 @@ absl::StatusOr<JobStatus> FromStatusJson(std::string_view text, const std::strin
   r.Get("restarts_left", &s.restarts_left);
   r.Get("incidents", &s.incidents);
   r.Get("checkpoint_step", &s.checkpoint_step);
+  r.Get("checkpoint_path", &s.checkpoint_path);
   r.Get("checkpoint_age_seconds", &s.checkpoint_age_seconds);
+  r.Get("unsaved_seconds", &s.unsaved_seconds);
   r.Get("exit_code", &s.exit_code);
   r.Get("reason", &s.reason);
   if (const nlohmann::json* scalars = r.Find("scalars")) {

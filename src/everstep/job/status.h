@@ -19,10 +19,14 @@ struct TaskStatus {
   std::string state;  // "training", as NameOf(WorkerState)
   std::string phase;  // of its last heartbeat
   Step step = 0;
-  double silent_seconds = 0;  // since its last heartbeat
+  double silent_seconds = 0;  // since its last heartbeat; of a gang's: since any sign of progress
+  double cores = 0;           // that it used over the last seconds; of a gang's process
+  int64_t memory_bytes = 0;   // resident; of a gang's process
+  std::string seen;           // of a gang's process, for people: its last signs of progress
 };
 
 struct JobStatus {
+  bool gang = false;  // the program is no native one
   std::string
       phase;  // "gathering", "starting", "preparing", "training", "restarting", "ending", "ended"
   std::string line;  // what the job waits for or does, for people
@@ -36,6 +40,8 @@ struct JobStatus {
   int64_t incidents = 0;              // in the job
   Step checkpoint_step = -1;          // of the newest committed; -1: none yet
   double checkpoint_age_seconds = 0;  // since its commit, when there is one
+  std::string checkpoint_path;        // of a gang: the newest that was seen; then its age counts
+  double unsaved_seconds = 0;         // of a gang: what a restart would lose now
   Scalars scalars;
   std::vector<TaskStatus> tasks;
   int exit_code = -1;  // when ended

@@ -26,13 +26,7 @@ class Link final : public AgentLink {
   ~Link() override { keeper_.End(); }
 
   void Send(AgentMessage message) override {
-    keeper_.Say(ToProto(message), [&] {
-      if (auto* self = std::get_if<Register>(&message)) {
-        self_ = *self;
-      } else {
-        said_.push_back(message);
-      }
-    });
+    keeper_.Say(ToProto(message), [&] { Keep(message); });
   }
 
   std::optional<AgentOrder> Next(Deadline deadline) override {
@@ -60,12 +54,26 @@ class Link final : public AgentLink {
     hooks.on_open = [this] {
       std::vector<wire::FromAgent> words = {ToProto(AgentMessage(self_))};
       for (const AgentMessage& message : said_) words.push_back(ToProto(message));
+      if (checkpoint_.has_value()) words.push_back(ToProto(AgentMessage(*checkpoint_)));
       return words;
     };
     hooks.on_message = [this](wire::ToAgent proto) {
       if (auto order = FromProto(proto)) Take(std::move(*order));
     };
     return hooks;
+  }
+
+  // What has to be said again after a reconnect. Vitals come anew all the time.
+  void Keep(const AgentMessage& message) {
+    if (const auto* self = std::get_if<Register>(&message)) {
+      self_ = *self;
+    } else if (const auto* ports = std::get_if<Ports>(&message)) {
+      self_.ports = ports->ports;
+    } else if (const auto* seen = std::get_if<CheckpointSeen>(&message)) {
+      checkpoint_ = *seen;
+    } else if (!std::holds_alternative<Vitals>(message)) {
+      said_.push_back(message);
+    }
   }
 
   void Take(AgentOrder order) {
@@ -88,7 +96,8 @@ class Link final : public AgentLink {
 
   // Under the keeper's lock.
   Register self_;
-  std::vector<AgentMessage> said_;  // one for each process that ended, so never many
+  std::vector<AgentMessage> said_;            // a few for each process that ended, so never many
+  std::optional<CheckpointSeen> checkpoint_;  // the newest
 
   std::mutex mutex_;
   std::condition_variable arrived_;

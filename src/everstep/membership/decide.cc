@@ -93,7 +93,7 @@ void Decider::On(const AgentSaid& said) {
     }
     return OnExited(*exited);
   }
-  StopRequested(std::get<StopRequest>(said.message).reason);
+  if (const auto* stop = std::get_if<StopRequest>(&said.message)) StopRequested(stop->reason);
 }
 
 void Decider::On(const AgentStreamLost& lost) {

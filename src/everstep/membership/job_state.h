@@ -16,8 +16,15 @@
 
 namespace everstep {
 
+// What to do when a program shows weak signs of a hang; on strong ones it is always acted.
+enum class HangAction { kWarn, kKill };
+
 struct JobOptions {
-  int workers = 1;                              // N, wanted
+  int workers = 1;    // N, wanted
+  bool gang = false;  // the program is known to be no native one
+  int chiefs = 0;     // 0 or 1; the other roles: of gangs only
+  int parameter_servers = 0;
+  int evaluators = 0;                           // 0 or 1
   int replicas = 1;                             // R, at least N
   std::map<std::string, std::string> settings;  // EVERSTEP_* for every worker's environment
   std::string version;                          // agents of another are refused; empty: any
@@ -39,8 +46,20 @@ struct JobOptions {
   Duration restart_grace = std::chrono::seconds(5);
   // A restart does not wait longer than this for its record to be on disk.
   Duration record_patience = std::chrono::seconds(30);
+  // A program none of whose processes has said hello by then is taken for a gang.
+  Duration gang_after = std::chrono::seconds(10);
+  HangAction hang_action = HangAction::kWarn;
+  // A process of a gang that a signal stopped is lost after this, unless all are stopped: somebody
+  // does that on purpose.
+  Duration stopped_after = std::chrono::seconds(5);
+  // For the answers to TakeStacks.
+  Duration stacks_patience = std::chrono::seconds(5);
+  // A gang that has written nothing like a checkpoint for this long is told so, each time anew.
+  Duration no_checkpoint_after = std::chrono::minutes(30);
   Duration notice_interval = std::chrono::seconds(5);
   Duration progress_interval = std::chrono::milliseconds(200);
+
+  int Tasks() const { return chiefs + workers + parameter_servers + evaluators; }
 };
 
 enum class JobPhase {

@@ -152,7 +152,42 @@ struct StopRequest {
   std::string reason;
 };
 
-using AgentMessage = std::variant<Register, Exited, StopRequest>;
+// What an agent sees of a process and all that it started, about once a second: from outside, and
+// what the process says of itself by heartbeats.
+struct Vitals {
+  Incarnation incarnation = 0;
+  Duration idle{};        // since the last sign of progress: output, files, CPU, network
+  Duration idle_limit{};  // learned; silence beyond it is weak evidence of a hang
+  Duration stopped{};     // since a signal stopped it; 0: it runs
+  bool beats = false;     // it sends heartbeats
+  Duration beat_age{};    // since the last one
+  Duration beat_limit{};  // until the next one: learned, or as the program said
+  Step step = -1;         // of the last heartbeat; -1: it told none
+  std::string phase;      // of the last heartbeat
+  bool wrote = false;     // a checkpoint or an event file, since it was started
+  double cpu = 0;         // cores used over the last seconds
+  int64_t memory = 0;     // bytes, resident
+  std::string seen;       // for people: "output 63 s ago, files 120 s ago, 0.0 cores"
+};
+// A checkpoint of the program is there that was not seen before.
+struct CheckpointSeen {
+  Incarnation incarnation = 0;  // of a process of this agent; others may have written it
+  std::string path;             // a TensorFlow prefix, a file or a directory
+  Duration age{};               // of what it holds
+};
+// The answer to TakeStacks.
+struct Stacks {
+  Incarnation incarnation = 0;
+  std::string text;  // of all threads, innermost frame first, at most 64 KiB
+  std::string path;  // of the file with all of it, on the agent's host; empty: there is none
+};
+// Free ports of the agent's host for the processes to come; replaces those of Register.
+struct Ports {
+  std::vector<int> ports;
+};
+
+using AgentMessage =
+    std::variant<Register, Exited, StopRequest, Vitals, CheckpointSeen, Stacks, Ports, Note>;
 
 // --- coordinator to agent ---
 
@@ -161,11 +196,18 @@ struct Spawn {
   Incarnation incarnation = 0;
   ClusterSpec cluster;  // for its TF_CONFIG
   std::map<std::string, std::string>
-      settings;  // EVERSTEP_* variables of the job, for its environment
+      settings;        // EVERSTEP_* variables of the job, for its environment
+  int local_rank = 0;  // among the trainers (chief, workers) of its host; -1: it is none
+  int local_size = 1;  // how many trainers its host has
 };
 struct Kill {
   Incarnation incarnation = 0;
   Duration grace{};  // between SIGTERM and SIGKILL
+};
+// Says what every thread of the process is doing, by Stacks. A Python program ends by it (SIGABRT
+// with its fault handler); so it is asked for when the process is to be killed anyway.
+struct TakeStacks {
+  Incarnation incarnation = 0;
 };
 // For the terminal: how the job is doing, a line for people, or its end.
 struct Progress {
@@ -181,6 +223,6 @@ struct JobEnded {
   std::string reason;  // for people; empty when the job is done
 };
 
-using AgentOrder = std::variant<Spawn, Kill, Progress, Notice, JobEnded>;
+using AgentOrder = std::variant<Spawn, Kill, TakeStacks, Progress, Notice, JobEnded>;
 
 }  // namespace everstep

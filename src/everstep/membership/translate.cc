@@ -186,12 +186,12 @@ CheckpointCommitted Get(const wire::CheckpointCommitted& c) {
   return {Get(c.view()), c.history(), c.step(), c.path(), c.bytes(), Duration(c.took_ns())};
 }
 
-void Put(const Note& from, wire::FromWorker* to) {
-  wire::Note* n = to->mutable_note();
+void Put(const Note& from, wire::Note* n) {
   n->set_kind(from.kind);
   n->set_step(from.step);
   n->set_text(from.text);
 }
+void Put(const Note& from, wire::FromWorker* to) { Put(from, to->mutable_note()); }
 Note Get(const wire::Note& n) { return {n.kind(), n.step(), n.text()}; }
 
 // ---- coordinator to worker ----
@@ -257,6 +257,60 @@ void Put(const StopRequest& from, wire::FromAgent* to) {
   to->mutable_stop_request()->set_reason(from.reason);
 }
 
+void Put(const Vitals& from, wire::FromAgent* to) {
+  wire::Vitals* v = to->mutable_vitals();
+  v->set_incarnation(from.incarnation);
+  v->set_idle_ns(from.idle.count());
+  v->set_idle_limit_ns(from.idle_limit.count());
+  v->set_stopped_ns(from.stopped.count());
+  v->set_beats(from.beats);
+  v->set_beat_age_ns(from.beat_age.count());
+  v->set_beat_limit_ns(from.beat_limit.count());
+  v->set_step(from.step);
+  v->set_phase(from.phase);
+  v->set_wrote(from.wrote);
+  v->set_cpu(from.cpu);
+  v->set_memory(from.memory);
+  v->set_seen(from.seen);
+}
+Vitals Get(const wire::Vitals& v) {
+  Vitals to;
+  to.incarnation = v.incarnation();
+  to.idle = Duration(v.idle_ns());
+  to.idle_limit = Duration(v.idle_limit_ns());
+  to.stopped = Duration(v.stopped_ns());
+  to.beats = v.beats();
+  to.beat_age = Duration(v.beat_age_ns());
+  to.beat_limit = Duration(v.beat_limit_ns());
+  to.step = v.step();
+  to.phase = v.phase();
+  to.wrote = v.wrote();
+  to.cpu = v.cpu();
+  to.memory = v.memory();
+  to.seen = v.seen();
+  return to;
+}
+
+void Put(const CheckpointSeen& from, wire::FromAgent* to) {
+  wire::CheckpointSeen* c = to->mutable_checkpoint_seen();
+  c->set_incarnation(from.incarnation);
+  c->set_path(from.path);
+  c->set_age_ns(from.age.count());
+}
+
+void Put(const Stacks& from, wire::FromAgent* to) {
+  wire::Stacks* s = to->mutable_stacks();
+  s->set_incarnation(from.incarnation);
+  s->set_text(from.text);
+  s->set_path(from.path);
+}
+
+void Put(const Ports& from, wire::FromAgent* to) {
+  for (int port : from.ports) to->mutable_ports()->add_ports(port);
+}
+
+void Put(const Note& from, wire::FromAgent* to) { Put(from, to->mutable_note()); }
+
 // ---- coordinator to agent ----
 
 void Put(const Spawn& from, wire::ToAgent* to) {
@@ -269,6 +323,8 @@ void Put(const Spawn& from, wire::ToAgent* to) {
     for (const std::string& address : addresses) a->add_address(address);
   }
   PutTexts(from.settings, s->mutable_settings());
+  s->set_local_rank(from.local_rank);
+  s->set_local_size(from.local_size);
 }
 Spawn Get(const wire::Spawn& s) {
   Spawn to;
@@ -278,7 +334,13 @@ Spawn Get(const wire::Spawn& s) {
     to.cluster.jobs[a.type()].assign(a.address().begin(), a.address().end());
   }
   to.settings = GetTexts(s.settings());
+  to.local_rank = s.local_rank();
+  to.local_size = s.local_size();
   return to;
+}
+
+void Put(const TakeStacks& from, wire::ToAgent* to) {
+  to->mutable_take_stacks()->set_incarnation(from.incarnation);
 }
 
 void Put(const Kill& from, wire::ToAgent* to) {
@@ -371,6 +433,20 @@ std::optional<AgentMessage> FromProto(const wire::FromAgent& proto) {
     }
     case wire::FromAgent::kStopRequest:
       return StopRequest{proto.stop_request().reason()};
+    case wire::FromAgent::kVitals:
+      return Get(proto.vitals());
+    case wire::FromAgent::kCheckpointSeen: {
+      const wire::CheckpointSeen& c = proto.checkpoint_seen();
+      return CheckpointSeen{c.incarnation(), c.path(), Duration(c.age_ns())};
+    }
+    case wire::FromAgent::kStacks: {
+      const wire::Stacks& s = proto.stacks();
+      return Stacks{s.incarnation(), s.text(), s.path()};
+    }
+    case wire::FromAgent::kPorts:
+      return Ports{{proto.ports().ports().begin(), proto.ports().ports().end()}};
+    case wire::FromAgent::kNote:
+      return Get(proto.note());
     default:
       return std::nullopt;
   }
@@ -382,6 +458,8 @@ std::optional<AgentOrder> FromProto(const wire::ToAgent& proto) {
       return Get(proto.spawn());
     case wire::ToAgent::kKill:
       return Kill{proto.kill().incarnation(), Duration(proto.kill().grace_ns())};
+    case wire::ToAgent::kTakeStacks:
+      return TakeStacks{proto.take_stacks().incarnation()};
     case wire::ToAgent::kProgress: {
       const wire::Progress& p = proto.progress();
       return Progress{p.step(), p.workers(), Get(p.scalars())};

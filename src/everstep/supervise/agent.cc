@@ -218,6 +218,8 @@ void Agent::OnOrder(const Kill& kill) {
   if (it != children_.end()) TellToLeave(it->second, kill.grace);
 }
 
+void Agent::OnOrder(const TakeStacks&) {}
+
 void Agent::OnOrder(const JobEnded& end) {
   if (leaving_) return;
   Leave(end.code, end.reason, kEndGrace);

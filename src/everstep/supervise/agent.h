@@ -103,6 +103,7 @@ class Agent {
   void ObeyOrders();
   void OnOrder(const Spawn& spawn);
   void OnOrder(const Kill& kill);
+  void OnOrder(const TakeStacks& take);
   void OnOrder(const Progress& progress) { view_->ShowProgress(progress); }
   void OnOrder(const Notice& notice) { view_->Say(notice.text); }
   void OnOrder(const JobEnded& end);
