@@ -24,6 +24,10 @@ function(_everstep_plain_library target library header)
 endfunction()
 _everstep_plain_library(ev_isal isal isa-l.h)
 _everstep_plain_library(ev_xxhash xxhash xxhash.h)
+_everstep_plain_library(ev_dw dw elfutils/libdwfl.h)
+# Of all programs that link env only supervisors look into others' stacks.
+set_target_properties(ev_dw PROPERTIES INTERFACE_LINK_LIBRARIES
+  "-Wl,--push-state,--as-needed;${ev_dw_LIBRARY};-Wl,--pop-state")
 
 if(EVERSTEP_TORCH)
   # TorchConfig sets flags and prints a lot; only its targets are wanted.
