@@ -1,7 +1,6 @@
 // env: ports, Linux form.
 #include "everstep/env/port.h"
 
-#include <netdb.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "everstep/base/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
+#include "everstep/env/resolve.h"
 
 namespace everstep {
 namespace {
@@ -19,15 +19,12 @@ namespace {
 constexpr char kAnyAddress[] = "0.0.0.0";
 
 absl::StatusOr<std::string> LocalAddress(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  char host[NI_MAXHOST];
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0,
-                  NI_NUMERICHOST) != 0) {
-    return absl::InternalError("a connected socket has no address of its own");
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) == 0) {
+    if (std::string host = NumericHost(address); !host.empty()) return host;
   }
-  return std::string(host);
+  return absl::InternalError("a connected socket has no address of its own");
 }
 
 }  // namespace

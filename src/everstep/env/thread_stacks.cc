@@ -18,6 +18,14 @@
 #include "everstep/env/clock.h"
 #include "everstep/env/thread_stacks_stop.h"
 
+// Elfutils' archive looks for libdebuginfod with dlopen when a program starts, which one that is a
+// static file must not do. These stand in for it there, and mean nothing elsewhere.
+extern "C" {
+int __libdwfl_debuginfod_find_executable(Dwfl*, const unsigned char*, size_t) { return -1; }
+int __libdwfl_debuginfod_find_debuginfo(Dwfl*, const unsigned char*, size_t) { return -1; }
+void __libdwfl_debuginfod_end(void*) {}
+}
+
 namespace everstep {
 namespace {
 
