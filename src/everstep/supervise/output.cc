@@ -93,8 +93,11 @@ struct OutputPump::Child {
   std::deque<std::string> tail;
 };
 
-OutputPump::OutputPump(FileSystem& fs, LineSink sink)
-    : sink_(std::move(sink)), logs_(fs), buffer_(kBuffer) {
+OutputPump::OutputPump(FileSystem& fs, LineSink sink, std::function<bool(OutputStream)> raw)
+    : sink_(std::move(sink)),
+      raw_{raw && raw(OutputStream::kOut), raw && raw(OutputStream::kErr)},
+      logs_(fs),
+      buffer_(kBuffer) {
   absl::StatusOr<UniqueFd> wake = MakeEventFd();
   if (wake.ok()) wake_ = *std::move(wake);
   thread_ = std::thread([this] { Run(); });
@@ -227,31 +230,32 @@ void OutputPump::Line(Child& child, int which, std::string_view line) {
     }
     if (chatter) return;
   }
-  PrintableLine shown = MakePrintable(line);
-  if (shown.binary) {
-    if (std::exchange(child.binary[which], true)) return;
-    shown.text = "[bytes that are no text: they are in the log only]";
-  } else {
-    child.binary[which] = false;
+  const OutputStream stream = which == 0 ? OutputStream::kOut : OutputStream::kErr;
+  PrintableLine printable = MakePrintable(line);
+  const bool again = std::exchange(child.binary[which], printable.binary) && printable.binary;
+  if (printable.binary) printable.text = "[bytes that are no text: they are in the log only]";
+  if (!again) Remember(child, printable.text);
+  if (raw_[which]) {
+    sink_(child.task, stream, LastForm(line));
+  } else if (!again) {
+    sink_(child.task, stream, printable.text);
   }
-  Show(child, which == 0 ? OutputStream::kOut : OutputStream::kErr, shown.text);
 }
 
 void OutputPump::TellOfLog(Child& child) {
   for (Log* log : {child.log.get(), child.libraries.get()}) {
     const std::string error = log == nullptr ? "" : log->TakeError();
     if (error.empty()) continue;
-    Show(child, OutputStream::kErr, absl::StrCat("[not in its log: ", error, "]"));
+    const std::string line = absl::StrCat("[not in its log: ", error, "]");
+    Remember(child, line);
+    sink_(child.task, OutputStream::kErr, line);
   }
 }
 
-void OutputPump::Show(Child& child, OutputStream stream, std::string_view line) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    child.tail.emplace_back(line.substr(0, kTailLineBytes));
-    if (child.tail.size() > kTailLines) child.tail.pop_front();
-  }
-  sink_(child.task, stream, line);
+void OutputPump::Remember(Child& child, std::string_view line) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  child.tail.emplace_back(line.substr(0, kTailLineBytes));
+  if (child.tail.size() > kTailLines) child.tail.pop_front();
 }
 
 void OutputPump::Close(Child& child) {
