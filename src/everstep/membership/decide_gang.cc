@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
+#include "everstep/io/publish.h"
 #include "everstep/membership/decider.h"
 #include "everstep/membership/exit_status.h"
 
