@@ -133,12 +133,4 @@ std::string AndNames(const std::vector<std::string>& all) {
   return absl::StrCat(absl::StrJoin(all.begin(), all.end() - 1, ", "), " and ", all.back());
 }
 
-std::string BaseName(const std::string& path) {
-  const size_t end = path.find_last_not_of('/');
-  if (end == std::string::npos) return path;
-  const size_t slash = path.rfind('/', end);
-  return path.substr(slash == std::string::npos ? 0 : slash + 1,
-                     slash == std::string::npos ? end + 1 : end - slash);
-}
-
 }  // namespace everstep

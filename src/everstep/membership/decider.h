@@ -210,7 +210,6 @@ bool IsTrainer(const Task& task);
 bool IsEvaluator(const Task& task);
 std::string AgeText(Duration d);                            // "63 s", "31 min", "2.5 h"
 std::string AndNames(const std::vector<std::string>& all);  // "a, b and c"
-std::string BaseName(const std::string& path);
 // The innermost frames of the thread that matters, at most `lines` lines.
 std::string InnermostFrames(const std::string& stacks, size_t lines);
 
