@@ -1,6 +1,7 @@
 # everstep_room(NAME SOURCES ...): the library ev_NAME, linked with exactly what rooms.toml declares.
 # everstep_test(NAME SOURCES ... [ROOMS ...] [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry
 # with the labels "unit" and its room. ALONE: it has bounds in milliseconds; nothing runs beside it.
+# None in the static build, which is the command alone.
 
 set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
              ${CMAKE_SOURCE_DIR}/rooms.toml)
@@ -46,6 +47,9 @@ function(everstep_room name)
 endfunction()
 
 function(everstep_test name)
+  if(EVERSTEP_STATIC)
+    return()
+  endif()
   cmake_parse_arguments(ARG "ALONE" "TIMEOUT" "SOURCES;ROOMS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   list(TRANSFORM ARG_ROOMS PREPEND ev_)

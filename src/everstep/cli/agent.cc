@@ -16,6 +16,10 @@
 namespace everstep {
 namespace {
 
+constexpr char kNotes[] =
+    "What belongs to the job (-n, --gang, --ps, --hang-action and so on) is said to its "
+    "coordinator,\nwhich tells the agents.\n\n";
+
 constexpr char kExamples[] =
     R"(  everstep agent --coordinator 10.0.0.1:29700 --slots 2 --job-dir /shared/a --insecure -- ./train
 )";
@@ -140,10 +144,11 @@ int RunAgent(const AgentPlan& plan, const std::vector<std::string>& program,
 
 void AddAgent(CLI::App& root, Invocation* invocation) {
   auto arguments = std::make_shared<AgentArguments>();
+  static const std::string notes = absl::StrCat(kNotes, kExitCodes);
   CLI::App& verb =
       AddVerb(root, invocation,
               {"agent", "Bring this host's slots into a job whose coordinator is elsewhere", "Jobs",
-               kExamples, true, nullptr, kExitCodes},
+               kExamples, true, nullptr, notes.c_str()},
               [arguments, invocation] {
                 absl::StatusOr<AgentPlan> plan = MakePlan(*arguments, invocation->program);
                 if (!plan.ok()) return Fail(plan.status());
@@ -152,7 +157,7 @@ void AddAgent(CLI::App& root, Invocation* invocation) {
                 });
               });
   AddText(verb, "coordinator", "HOST:PORT", "of the job", &arguments->coordinator);
-  AddText(verb, "slots", "K", "how many workers this host can run (default 1)", &arguments->slots);
+  AddText(verb, "slots", "K", "how many tasks this host can run (default 1)", &arguments->slots);
   AddText(verb, "secret-file", "FILE", "the job's secret (default: in the job directory)",
           &arguments->secret_file);
   AddText(verb, "address", "ADDRESS",

@@ -49,6 +49,17 @@ class ProgramFormatter : public CLI::Formatter {
   }
 };
 
+// The heading of a job's option in `everstep run --help`.
+const char* GroupOf(std::string_view option) {
+  for (const char* name : {"gang", "chief", "ps", "evaluator", "gpus-per-task", "checkpoint-path",
+                           "warn-no-checkpoint", "hang-action", "hang-floor", "debug-libs"}) {
+    if (option == name) return "Any program (gangs)";
+  }
+  const bool native =
+      IsNativeOnly(option) || option == "threads-per-replica" || option == "cpu-baseline";
+  return native ? "Training (programs made with Everstep)" : "The job";
+}
+
 constexpr char kVariables[] =
     "Each option can be set by the variable in brackets, too; where both are, the option wins.\n\n";
 
@@ -142,6 +153,14 @@ void AddSwitch(CLI::App& verb, const std::string& name, const char* help, bool* 
       Help(help, Variable(name)));
 }
 
+bool IsNativeOnly(std::string_view option) {
+  for (const char* name : {"replicas", "seed", "checkpoint-every-steps", "checkpoint-every-seconds",
+                           "keep-checkpoints", "keep-every-steps"}) {
+    if (option == name) return true;
+  }
+  return false;
+}
+
 void AddJobOptions(CLI::App& verb, const std::vector<std::string>& names,
                    std::map<std::string, std::string>* flags) {
   for (const JobOption& option : JobOptionTable()) {
@@ -161,7 +180,7 @@ void AddJobOptions(CLI::App& verb, const std::vector<std::string>& names,
                   written, [flags, name](const std::string& text) { (*flags)[name] = text; }, help)
               ->type_name(option.value);
     }
-    added->group("The job");
+    added->group(GroupOf(name));
   }
 }
 

@@ -53,6 +53,9 @@ void AddSwitch(CLI::App& verb, const std::string& name, const char* help, bool* 
 void AddJobOptions(CLI::App& verb, const std::vector<std::string>& names,
                    std::map<std::string, std::string>* flags);
 
+// Of an option of JobOptionTable(): it means something only to programs made with Everstep.
+bool IsNativeOnly(std::string_view option);
+
 // `text` as a whole number; the error names the option and has exit code 2.
 absl::StatusOr<int> ReadNumber(const std::string& option, const std::string& text, int low,
                                int high);
@@ -89,6 +92,7 @@ void AddStatus(CLI::App& root, Invocation* invocation);
 void AddReport(CLI::App& root, Invocation* invocation);
 void AddRecords(CLI::App& root, Invocation* invocation);
 void AddCheckpoint(CLI::App& root, Invocation* invocation);
+void AddPythonPath(CLI::App& root, Invocation* invocation);
 
 // The whole command.
 int EverstepMain(int argc, char** argv);

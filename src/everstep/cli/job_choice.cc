@@ -8,6 +8,7 @@
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
 #include "everstep/job/resume.h"
+#include "everstep/job/status.h"
 
 namespace everstep {
 namespace {
@@ -36,6 +37,14 @@ absl::StatusOr<JobChoice> BeginFrom(const ResumePoint& point, const std::string&
   choice.spec.restore_from.clear();
   choice.spec.begin_from = point.restore_from;
   return choice;
+}
+
+// What a run found out about its program, the next one knows from the start.
+bool WasGang(FileSystem& fs, const std::string& job) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(fs, StatusPath(job));
+  if (!text.ok()) return false;
+  const absl::StatusOr<JobStatus> status = FromStatusJson(*text, StatusPath(job));
+  return status.ok() && status->gang;
 }
 
 }  // namespace
@@ -71,8 +80,10 @@ absl::StatusOr<JobChoice> ChooseJob(const std::string& resume,
                                    " lies in no job's directory; add --job-dir ",
                                    "DIR to begin a job from it"));
   }
+  std::map<std::string, std::string> known = flags;
+  if (program.empty() && WasGang(RealFileSystem(), point.job)) known.emplace("gang", "1");
   EV_ASSIGN_OR_RETURN(JobDirectory job,
-                      JobDirectory::Resume(RealFileSystem(), {point.job, point.restore_from, flags,
+                      JobDirectory::Resume(RealFileSystem(), {point.job, point.restore_from, known,
                                                               GetEnvironment, program}));
   for (const std::string& note : job.notes()) WriteAll(2, absl::StrCat("everstep: ", note, "\n"));
   const Step end = job.finished().has_value() ? job.finished()->step : 0;

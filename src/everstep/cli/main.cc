@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/cli/command.h"
+#include "everstep/cli/foreign_options.h"
 #include "everstep/env/pipe.h"
 
 namespace everstep {
@@ -59,11 +60,59 @@ size_t ProgramAt(const std::vector<std::string>& arguments, const std::string& p
   return arguments.size();
 }
 
+// For an option that another launcher has: what to do here.
+std::string HintFor(const CLI::App& verb, const std::string& option,
+                    const std::vector<std::string>& arguments) {
+  const std::string name = verb.get_name();
+  if (name != "run" && name != "agent" && name != "coordinator") return "";
+  const auto at = std::find(arguments.begin(), arguments.end(), option);
+  const bool value = at != arguments.end() && at + 1 != arguments.end();
+  return ForeignHint(name, option, value ? *(at + 1) : "");
+}
+
+// "--max_restarts" as "--max-restarts", where the verb has that. What stands behind a '=' stays.
+void AcceptUnderscores(const CLI::App& root, std::vector<std::string>* arguments) {
+  const CLI::App* verb = &root;
+  for (std::string& argument : *arguments) {
+    const auto named = [&](const CLI::App* app) { return app->get_name() == argument; };
+    const auto next = verb->get_subcommands(named);
+    if (!next.empty()) {
+      verb = next.front();
+      continue;
+    }
+    const size_t end = argument.find('=');
+    const std::string name = argument.substr(0, end);
+    if (!absl::StartsWith(name, "--") || !absl::StrContains(name, "_")) continue;
+    const std::string ours = absl::StrReplaceAll(name, {{"_", "-"}});
+    if (verb->get_option_no_throw(ours) == nullptr) continue;
+    argument = end == std::string::npos ? ours : absl::StrCat(ours, argument.substr(end));
+  }
+}
+
+// "-np 4" would be read as -n with the value "p".
+absl::Status CheckForNp(const std::vector<std::string>& arguments) {
+  const auto np = std::find_if(arguments.begin(), arguments.end(), [](const std::string& a) {
+    return a == "-np" || absl::StartsWith(a, "-np=");
+  });
+  if (np == arguments.end() || arguments.front() == "records" ||
+      arguments.front() == "checkpoint") {
+    return absl::OkStatus();
+  }
+  const std::string value = np + 1 == arguments.end() ? "" : *(np + 1);
+  return UsageError(absl::StrCat("there is no option ", *np, "; ",
+                                 ForeignHint(arguments.front(), *np, value), " (see everstep ",
+                                 arguments.front(), " --help)"));
+}
+
 // What is wrong with the first argument that CLI11 did not understand.
 std::string Unexpected(const CLI::App& verb, const std::string& argument,
                        const std::vector<std::string>& arguments, const Invocation& invocation) {
   if (argument.front() == '-') {
-    return absl::StrCat("there is no option ", argument, OptionNear(verb, argument));
+    const std::string near = OptionNear(verb, argument);
+    const std::string hint = HintFor(verb, argument, arguments);
+    // A word that another launcher has is not misspelt.
+    return absl::StrCat("there is no option ", argument,
+                        hint.empty() ? near : absl::StrCat("; ", hint));
   }
   const bool takes_program = verb.get_name() == "run" || verb.get_name() == "agent";
   const size_t at = ProgramAt(arguments, argument);
@@ -132,9 +181,13 @@ int EverstepMain(int argc, char** argv) {
   AddReport(root, &invocation);
   AddRecords(root, &invocation);
   AddCheckpoint(root, &invocation);
+  AddPythonPath(root, &invocation);
 
   const absl::Status verbs = CheckVerbs(root, arguments);
   if (!verbs.ok()) return Fail(verbs);
+  const absl::Status np = CheckForNp(arguments);
+  if (!np.ok()) return Fail(np);
+  AcceptUnderscores(root, &arguments);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     root.parse(reversed);

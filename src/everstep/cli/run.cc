@@ -1,22 +1,21 @@
 // cli: everstep run: a whole job from this terminal: the coordinator as a process of its own, and
 // the agent of this host.
+#include <iostream>
 #include <optional>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
-#include "everstep/base/tree.h"
-#include "everstep/cli/checkpoint.h"
 #include "everstep/cli/command.h"
 #include "everstep/cli/coordinator_child.h"
+#include "everstep/cli/dry_run.h"
 #include "everstep/cli/host.h"
 #include "everstep/cli/job_choice.h"
+#include "everstep/cli/run_plan.h"
 #include "everstep/cli/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
-#include "everstep/env/port.h"
 #include "everstep/job/directory.h"
 #include "everstep/observe/start_block.h"
 #include "everstep/trust/secret.h"
@@ -27,7 +26,8 @@ namespace {
 constexpr Duration kCoordinatorEnd = std::chrono::seconds(4);
 
 constexpr char kExamples[] = R"(  everstep run -n 4 -- ./train --epochs 10
-  everstep run -n 2 -- python3 train.py
+  everstep run --gang -n 4 -- python3 train.py
+  everstep run --chief 1 -n 2 --ps 1 --checkpoint-path ckpt -- python3 train_ps.py
   everstep run -n 3 --replicas 12 --seed 7 --job-dir runs/a -- ./train
   everstep run --resume runs/a -n 2
   everstep run --resume latest
@@ -35,124 +35,6 @@ Two hosts that share a file system, two workers on each:
   a$ everstep run -n 4 --slots 2 --listen 10.0.0.1:29700 --insecure --job-dir /shared/a -- ./train
   b$ everstep agent --coordinator 10.0.0.1:29700 --slots 2 --job-dir /shared/a --insecure -- ./train
 )";
-
-struct RunArguments {
-  std::map<std::string, std::string> flags;
-  std::string slots, listen, address, resume;
-};
-
-struct RunPlan : CoordinatorPlan {
-  JobSpec spec;
-  std::vector<std::string> program;
-  std::optional<JobDirectory> resumed;
-  int slots = 1;
-  std::string moved_to;  // this process, to where the program was named; empty: it was there
-};
-
-// Where the coordinator listens; what can be refused is refused before anything is made.
-absl::Status PlanListening(const RunArguments& arguments, RunPlan* plan) {
-  const JobSpec& spec = plan->spec;
-  plan->listen = {"127.0.0.1", spec.port.value_or(kDefaultControlPort)};
-  if (!arguments.listen.empty()) {
-    if (spec.port.has_value()) {
-      return UsageError("--listen has the port already; leave --port out");
-    }
-    absl::StatusOr<HostPort> listen = HostPort::Parse(arguments.listen);
-    if (!listen.ok()) return UsageError(absl::StrCat("--listen ", listen.status().message()));
-    plan->listen = *listen;
-  }
-  Credentials credentials{JobSecret::Generate(), spec.insecure};
-  EV_RETURN_IF_ERROR(CheckAddress(plan->listen.ToString(), credentials));
-  plan->dial_host = arguments.address.empty() ? plan->listen.host : arguments.address;
-  if (plan->dial_host == "0.0.0.0" || plan->dial_host == "::") {
-    return UsageError(absl::StrCat("--listen ", arguments.listen, " says nothing of where other ",
-                                   "hosts reach this one; add --address, e.g. --address 10.0.0.1"));
-  }
-  plan->any_port = arguments.listen.empty() && !spec.port.has_value();
-  const absl::Status free = CheckPortFree(plan->listen);
-  if (free.ok()) return free;
-  if (plan->any_port) {
-    plan->listen.port = 0;
-    return absl::OkStatus();
-  }
-  return WithExitCode(
-      absl::Status(free.code(), absl::StrCat(free.message(), "; choose another by ",
-                                             arguments.listen.empty() ? "--port" : "--listen")),
-      kExitNotNow);
-}
-
-// The program is that of an earlier run: so are the directory that its name and its arguments are
-// relative to.
-absl::Status GoWhereItWasNamed(RunPlan* plan) {
-  const std::string directory =
-      plan->resumed.has_value() ? plan->resumed->run().working_directory : std::string();
-  if (directory.empty() || directory == AbsolutePath(".")) return absl::OkStatus();
-  const absl::Status status = ChangeDirectory(directory);
-  if (!status.ok()) {
-    return WithExitCode(
-        absl::Status(status.code(), absl::StrCat(status.message(),
-                                                 "; the program was named there: name it again "
-                                                 "by -- PROGRAM [ARGUMENTS]")),
-        kExitConfiguration);
-  }
-  plan->moved_to = directory;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<RunPlan> MakePlan(const RunArguments& arguments,
-                                 const std::vector<std::string>& program) {
-  RunPlan plan;
-  EV_ASSIGN_OR_RETURN(JobChoice job, ChooseJob(arguments.resume, arguments.flags, program));
-  plan.spec = std::move(job.spec);
-  plan.program = std::move(job.program);
-  plan.resumed = std::move(job.resumed);
-  if (plan.resumed.has_value() && plan.resumed->finished().has_value()) return plan;
-  plan.slots = plan.spec.Tasks();
-  if (!arguments.slots.empty()) {
-    EV_ASSIGN_OR_RETURN(plan.slots, ReadNumber("--slots", arguments.slots, 1, 100000));
-  }
-  if (program.empty()) EV_RETURN_IF_ERROR(GoWhereItWasNamed(&plan));
-  EV_RETURN_IF_ERROR(CheckProgram(plan.program));
-  EV_RETURN_IF_ERROR(CheckBaseline(plan.spec.cpu_baseline, ProcessorCapability()));
-  EV_RETURN_IF_ERROR(PlanListening(arguments, &plan));
-  return plan;
-}
-
-// Where a run will most likely begin: the newest checkpoint is not verified here.
-std::string GoesOn(const std::string& job) {
-  const auto newest = GlanceAtCheckpoints(RealFileSystem(), job);
-  if (newest.has_value()) return absl::StrCat("from ", newest->Describe());
-  return "from the beginning: there is no checkpoint yet";
-}
-
-StartFacts FactsOf(const RunPlan& plan, const JobDirectory& job, const std::string& coordinator) {
-  const JobSpec& spec = plan.spec;
-  StartFacts facts;
-  facts.version = kVersion;
-  facts.program = ShellQuoted(plan.program);
-  facts.directory = plan.moved_to;
-  facts.job_dir = ShellQuoted({job.path()});
-  if (!spec.restore_from.empty()) {
-    facts.goes_on = absl::StrCat("from ", spec.restore_from);
-  } else if (!spec.begin_from.empty() &&
-             !GlanceAtCheckpoints(RealFileSystem(), job.path()).has_value()) {
-    facts.goes_on = absl::StrCat("from ", spec.begin_from);
-  } else if (plan.resumed.has_value()) {
-    facts.goes_on = GoesOn(job.path());
-  }
-  facts.insecure = spec.insecure;
-  facts.seed = spec.seed;
-  facts.seed_drawn = spec.origins.at("seed") == "drawn";
-  facts.workers = spec.workers;
-  facts.slots = plan.slots;
-  facts.replica_begins = AssignReplicas(spec.replicas, spec.workers);
-  facts.threads_per_replica = spec.threads_per_replica;
-  facts.cores = static_cast<int>(std::thread::hardware_concurrency());
-  facts.cpu_baseline = spec.cpu_baseline;
-  facts.coordinator = coordinator;
-  facts.data_ports = absl::StrCat(spec.port_range.first, "-", spec.port_range.last);
-  return facts;
-}
 
 // The job's directory, and its coordinator, which has it now.
 struct BegunJob {
@@ -232,17 +114,22 @@ void AddRun(CLI::App& root, Invocation* invocation) {
           WriteAll(2, absl::StrCat("everstep: ", FinishedNote(*plan->resumed), "\n"));
           return static_cast<int>(kExitDone);
         }
+        if (arguments->dry_run) return Fail(WithOutput(PrintDryRun(*plan, std::cout)));
         return RunGuarded([&plan](const GuardedProcess& self) { return RunJob(*plan, self); });
       });
   AddJobOptions(verb, {}, &arguments->flags);
   AddText(verb, "resume", "DIR", kResumeHelp, &arguments->resume);
-  AddText(verb, "slots", "K", "workers on this host; agents of others bring the rest (default N)",
+  AddSwitch(verb, "dry-run", "start nothing: print each task's command and variables",
+            &arguments->dry_run);
+  AddText(verb, "slots", "K",
+          "tasks on this host; agents of others bring the rest (default: all of them)",
           &arguments->slots);
   AddText(verb, "listen", "HOST:PORT", "where the coordinator listens (default 127.0.0.1:29700)",
           &arguments->listen);
   AddText(verb, "address", "ADDRESS", "where other hosts reach this one (default: as --listen)",
           &arguments->address);
   verb.get_option("--resume")->group("The job");
+  verb.get_option("--dry-run")->group("The job");
   for (const char* where : {"--slots", "--listen", "--address"}) {
     verb.get_option(where)->group("Its hosts");
   }

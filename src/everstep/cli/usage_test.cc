@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "everstep/cli/command.h"
 
 namespace everstep {
 namespace {
+
+using ::testing::HasSubstr;
 
 // What is said; the exit code must be 2, and it must be one line.
 std::string Refused(std::vector<std::string> arguments) {
@@ -43,6 +46,115 @@ TEST(Usage, AnUnknownOptionIsMetWithTheNearestOne) {
             "(see everstep run --help)");
   EXPECT_EQ(Refused({"run", "--frobnicate", "--", "true"}),
             "everstep: there is no option --frobnicate (see everstep run --help)");
+}
+
+TEST(Usage, WhoKnowsOtherLaunchersIsToldWhatItIsHere) {
+  const std::string end = " (see everstep run --help)";
+  for (const char* written :
+       {"--nproc-per-node", "--nproc_per_node", "-np", "--num-proc", "--num_processes"}) {
+    EXPECT_EQ(Refused({"run", written, "4", "--", "true"}),
+              absl::StrCat("everstep: there is no option ", written, "; it is -n here: -n 4", end));
+  }
+  EXPECT_EQ(Refused({"run", "--nproc_per_node=2", "--", "true"}),
+            "everstep: there is no option --nproc_per_node=2; it is -n here: -n 2" + end);
+  EXPECT_EQ(Refused({"run", "--nproc-per-node=gpu", "--", "true"}),
+            "everstep: there is no option --nproc-per-node=gpu; it is -n here" + end);
+  EXPECT_THAT(Refused({"run", "--nnodes", "2", "--", "true"}), HasSubstr("everstep agent"));
+  EXPECT_THAT(Refused({"run", "-H", "a:2", "--", "true"}), HasSubstr("not reached by ssh"));
+  EXPECT_THAT(Refused({"run", "-m", "pkg", "--", "true"}), HasSubstr("python3 -m MODULE"));
+  EXPECT_THAT(Refused({"agent", "--nproc-per-node", "2", "--", "true"}),
+              HasSubstr("it is --slots here: --slots 2 (see everstep agent --help)"));
+  EXPECT_THAT(Refused({"agent", "--hang-action", "kill", "--", "true"}),
+              HasSubstr("it is the job's: say it to everstep run or everstep coordinator"));
+}
+
+TEST(Usage, EveryOptionOfTheOtherLaunchersThatMakesSenseHasAnAnswer) {
+  for (const char* option : {"--nnodes",
+                             "--node-rank",
+                             "--rdzv-backend",
+                             "--rdzv_endpoint",
+                             "--rdzv-id",
+                             "--rdzv-conf",
+                             "--standalone",
+                             "--monitor-interval",
+                             "--start-method",
+                             "--role",
+                             "-m",
+                             "--module",
+                             "--no-python",
+                             "--run-path",
+                             "--log-dir",
+                             "-r",
+                             "--redirects",
+                             "-t",
+                             "--tee",
+                             "--local-ranks-filter",
+                             "--master-addr",
+                             "--master-port",
+                             "--local-addr",
+                             "--logs-specs",
+                             "--numa-binding",
+                             "--signals-to-handle",
+                             "-H",
+                             "--hosts",
+                             "--hostfile",
+                             "--min-np",
+                             "--max-np",
+                             "--slots-per-host",
+                             "--host-discovery-script",
+                             "--elastic-timeout",
+                             "--reset-limit",
+                             "--blacklist-cooldown-range",
+                             "--start-timeout",
+                             "--network-interfaces",
+                             "--output-filename",
+                             "--prefix-output-with-timestamp",
+                             "-p",
+                             "--ssh-port",
+                             "-i",
+                             "--gloo",
+                             "--mpi",
+                             "--jsrun",
+                             "--config-file",
+                             "--timeline-filename",
+                             "--autotune",
+                             "--fusion-threshold-mb",
+                             "--cycle-time-ms",
+                             "--num_machines",
+                             "--machine_rank",
+                             "--main_process_ip",
+                             "--main_process_port",
+                             "--mixed_precision",
+                             "--multi_gpu",
+                             "--cpu",
+                             "--gpu_ids",
+                             "--same_network",
+                             "--dynamo_backend",
+                             "--use_deepspeed",
+                             "--use_fsdp",
+                             "--use_megatron_lm",
+                             "--gradient_accumulation_steps",
+                             "--debug",
+                             "--verbose",
+                             "-x"}) {
+    EXPECT_THAT(Refused({"run", option, "--", "true"}),
+                HasSubstr(absl::StrCat("there is no option ", option, "; ")))
+        << option;
+  }
+}
+
+TEST(Usage, AnUnderscoreInOneOfOurOptionsIsADash) {
+  EXPECT_THAT(Refused({"run", "--max_restarts", "x_y", "--", "true"}),
+              HasSubstr("--max-restarts must be a whole number from 0 to 1000000, not 'x_y'"));
+  EXPECT_THAT(Refused({"run", "--hang_action=a_b", "--", "true"}),
+              HasSubstr("--hang-action must be one of warn, kill, not 'a_b'"));
+  EXPECT_THAT(Refused({"run", "--max_restart", "3", "--", "true"}),
+              HasSubstr("no option --max_restart; did you mean --max-restarts?"));
+}
+
+TEST(Usage, WhatTheOptionsOfAGangAskForIsToldAtOnce) {
+  EXPECT_THAT(Refused({"run", "--ps", "1", "--", "true"}), HasSubstr("add --chief 1"));
+  EXPECT_THAT(Refused({"run", "--chief", "2", "--", "true"}), HasSubstr("from 0 to 1"));
 }
 
 TEST(Usage, AVerbThatIsMissingOrUnknownIsMetWithTheVerbs) {

@@ -1,6 +1,7 @@
 // env: finding free TCP ports, and which of our addresses another host sees.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,17 @@ class PortReservation {
  public:
   const std::vector<int>& ports() const { return ports_; }
 
+  // Gives up those that something listens on now, other than `in_use`, and puts others of the range
+  // in their places; one without a substitute stays. True when any was replaced.
+  bool ReplaceBusy(const std::set<int>& in_use);
+
  private:
   friend absl::StatusOr<PortReservation> ReservePorts(int first, int last, int count);
+  bool Take();  // one more
+
+  int first_ = 0, last_ = 0;
   std::vector<int> ports_;
-  std::vector<UniqueFd> claims_;
+  std::vector<UniqueFd> claims_;  // one for each
 };
 
 // `count` ports of [first, last], beginning at a random one. kResourceExhausted when there are not

@@ -54,6 +54,37 @@ TEST(ReservePorts, AreFreeAgainAfterwards) {
   EXPECT_TRUE(ReservePorts(port, port, 1).ok());
 }
 
+TEST(ReplaceBusy, GivesUpWhatAnotherProgramTook) {
+  absl::StatusOr<PortReservation> reserved = ReservePorts(29710, 29799, 3);
+  ASSERT_TRUE(reserved.ok());
+  const std::vector<int> before = reserved->ports();
+  EXPECT_FALSE(reserved->ReplaceBusy({})) << "all are free";
+  const absl::StatusOr<UniqueFd> first = ListenTcp({"127.0.0.1", before[0]});
+  const absl::StatusOr<UniqueFd> last = ListenTcp({"127.0.0.1", before[2]});
+  ASSERT_TRUE(first.ok() && last.ok());
+  EXPECT_TRUE(reserved->ReplaceBusy({before[2]}));
+  const std::vector<int>& after = reserved->ports();
+  ASSERT_EQ(after.size(), 3u);
+  EXPECT_NE(after[0], before[0]);
+  EXPECT_EQ(after[1], before[1]);
+  EXPECT_EQ(after[2], before[2]) << "it is in use by who should";
+  EXPECT_TRUE(CheckPortFree({"0.0.0.0", after[0]}).ok());
+  // The new one is claimed, the old one is not any more.
+  EXPECT_EQ(ReservePorts(after[0], after[0], 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ReplaceBusy, WithoutASubstituteItStays) {
+  int port = 0;
+  Listen(&port).Reset();
+  absl::StatusOr<PortReservation> reserved = ReservePorts(port, port, 1);
+  ASSERT_TRUE(reserved.ok());
+  const absl::StatusOr<UniqueFd> taken = ListenTcp({"127.0.0.1", port});
+  ASSERT_TRUE(taken.ok());
+  EXPECT_FALSE(reserved->ReplaceBusy({}));
+  EXPECT_EQ(reserved->ports(), std::vector<int>{port});
+}
+
 TEST(CheckPortFree, NamesPortAndHost) {
   int port = 0;
   const UniqueFd listener = Listen(&port);

@@ -2,7 +2,6 @@
 #include "everstep/env/socket.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -12,13 +11,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
 #include "everstep/base/string_view.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/poll.h"
+#include "everstep/env/resolve.h"
 
 namespace everstep {
 namespace {
@@ -40,21 +39,9 @@ absl::Status Failed(std::string_view what, int error) {
   }
 }
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-absl::StatusOr<AddressList> LookUp(const HostPort& address, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error =
-      getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "looking up '", address.host, "': ", gai_strerror(error), "; check the host's name"));
-  }
-  return AddressList(found, &freeaddrinfo);
-}
+// ListenTcp has no deadline; addresses to listen on are numbers or names in /etc/hosts nearly
+// always.
+constexpr auto kListenLookUpLimit = std::chrono::seconds(30);
 
 absl::Status AwaitReady(int socket, bool write, Deadline deadline, int cancel_fd,
                         std::string_view what) {
@@ -168,16 +155,17 @@ absl::StatusOr<HostPort> HostPort::Parse(std::string_view text) {
 }
 
 absl::StatusOr<UniqueFd> ListenTcp(const HostPort& address) {
-  EV_ASSIGN_OR_RETURN(AddressList list, LookUp(address, AI_PASSIVE));
+  EV_ASSIGN_OR_RETURN(const std::vector<SocketAddress> list,
+                      Resolve(address.host, address.port, After(RealClock(), kListenLookUpLimit)));
   absl::Status last = absl::UnavailableError("no address to listen on");
-  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-    EV_ASSIGN_OR_RETURN(UniqueFd fd, NewSocket(at->ai_family));
+  for (const SocketAddress& at : list) {
+    EV_ASSIGN_OR_RETURN(UniqueFd fd, NewSocket(at.family()));
     const int on = 1;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (at->ai_family == AF_INET6) {
+    if (at.family() == AF_INET6) {
       ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     }
-    if (::bind(fd.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(fd.get(), kBacklog) == 0) {
+    if (::bind(fd.get(), at.get(), at.length) == 0 && ::listen(fd.get(), kBacklog) == 0) {
       return fd;
     }
     last = Failed(absl::StrCat("listening on ", address.ToString()), errno);
@@ -219,12 +207,13 @@ absl::StatusOr<int> PortOf(int socket) {
 }
 
 absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline, int cancel_fd) {
-  EV_ASSIGN_OR_RETURN(AddressList list, LookUp(address, 0));
+  EV_ASSIGN_OR_RETURN(const std::vector<SocketAddress> list,
+                      Resolve(address.host, address.port, deadline, cancel_fd));
   const std::string what = absl::StrCat("connecting to ", address.ToString());
   absl::Status last = absl::UnavailableError(absl::StrCat(what, ": it has no address"));
-  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-    EV_ASSIGN_OR_RETURN(UniqueFd fd, NewSocket(at->ai_family));
-    last = ConnectTo(fd.get(), at->ai_addr, at->ai_addrlen, deadline, cancel_fd, what);
+  for (const SocketAddress& at : list) {
+    EV_ASSIGN_OR_RETURN(UniqueFd fd, NewSocket(at.family()));
+    last = ConnectTo(fd.get(), at.get(), at.length, deadline, cancel_fd, what);
     if (last.ok()) return fd;
   }
   return last;

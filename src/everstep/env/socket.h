@@ -36,7 +36,7 @@ absl::StatusOr<UniqueFd> ListenTcpInRange(const std::string& host, int preferred
                                           int last);
 absl::StatusOr<int> PortOf(int socket);  // the local port
 
-// Connects. A name is looked up first, which has no deadline of its own.
+// Connects; a name is looked up first (resolve.h), within the same deadline.
 absl::StatusOr<UniqueFd> DialTcp(const HostPort& address, Deadline deadline, int cancel_fd = -1);
 
 // Small writes go out at once (TCP_NODELAY). No TCP_USER_TIMEOUT and no keep-alives: the first also

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "everstep/io/bytes.h"
+#include "everstep/io/crc32c_plain.h"
 
 namespace everstep {
 namespace {
@@ -33,6 +34,25 @@ TEST(Crc32c, APieceAtATimeGivesTheSame) {
     EXPECT_EQ(ExtendCrc32c(Crc32c(std::string_view(text).substr(0, cut)),
                            AsBytes(std::string_view(text).substr(cut))),
               Crc32c(text));
+  }
+}
+
+// The static command computes it so; this program by ISA-L.
+TEST(Crc32c, WithoutTheLibraryItIsTheSameAtEveryLengthAndAlignment) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text.push_back(static_cast<char>(i * i + 13 * i));
+  for (size_t begin = 0; begin < 9; ++begin) {
+    for (size_t size = 0; begin + size <= text.size(); ++size) {
+      const std::string_view piece = std::string_view(text).substr(begin, size);
+      const uint32_t right = ExtendCrc32c(0x1234567u, AsBytes(piece));
+      ASSERT_EQ(ExtendCrc32cByTables(0x1234567u, piece.data(), size), right)
+          << begin << " " << size;
+      ASSERT_EQ(ExtendCrc32cPlain(0x1234567u, piece.data(), size), right) << begin << " " << size;
+      if (HasCrc32cInstruction()) {
+        ASSERT_EQ(ExtendCrc32cByInstruction(0x1234567u, piece.data(), size), right)
+            << begin << " " << size;
+      }
+    }
   }
 }
 

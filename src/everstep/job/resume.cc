@@ -75,7 +75,7 @@ bool HasTrained(FileSystem& fs, const std::string& job) {
   const absl::StatusOr<std::string> text = ReadWholeFile(fs, StatusPath(job));
   if (!text.ok()) return false;
   const absl::StatusOr<JobStatus> status = FromStatusJson(*text, StatusPath(job));
-  return status.ok() && status->step > 0;
+  return status.ok() && (status->step > 0 || !status->checkpoint_path.empty());
 }
 
 absl::StatusOr<std::string> LatestJob(FileSystem& fs, const std::string& runs) {

@@ -18,7 +18,7 @@ struct ResumePoint {
 // them.
 absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& fs, const std::string& text);
 
-// Whether a step of it was done, as far as its directory says.
+// Whether a step of it was done, or its program has saved something, as far as its directory says.
 bool HasTrained(FileSystem& fs, const std::string& job);
 
 // "latest" or a job directory; for verbs that only look. kNotFound with exit code 65.

@@ -254,6 +254,14 @@ TEST_F(ResumeTest, TheLatestJobIsTheOneThatWasHeardLast) {
   EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("b")) << "it failed before its first step";
   Put("c/checkpoints/step-9-h0-v1.1/state.index", "");
   EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("c")) << "it has trained";
+  Make("g");
+  status.time = "9999-01-01T00:00:02.000Z";
+  Put("g/status.json", ToStatusJson(status));
+  End("g", 1, {"train"});
+  EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("c"));
+  status.checkpoint_path = "/ckpt-1";
+  Put("g/status.json", ToStatusJson(status));
+  EXPECT_EQ(*LatestJob(fs_, temp_.path()), temp_.File("g")) << "its program has saved something";
   EXPECT_EQ(ExitCodeFor(FindJob(fs_, temp_.File("z")).status()), kExitBadData);
   EXPECT_EQ(*FindJob(fs_, temp_.File("b/")), temp_.File("b"));
 }

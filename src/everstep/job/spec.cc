@@ -25,6 +25,8 @@ absl::Status CheckSpares(const JobSpec& spec, const char* cure, int exit_code) {
 // A native program has workers only.
 absl::Status CheckRoles(JobSpec* spec, int exit_code) {
   if (spec->Tasks() > spec->workers) spec->gang = true;
+  // Of a gang's training nothing is known: it has no replicas to share out.
+  if (spec->gang) spec->replicas = spec->workers;
   if (spec->parameter_servers == 0 || spec->chiefs == 1) return absl::OkStatus();
   return WithExitCode(
       absl::InvalidArgumentError("--ps needs a chief, who coordinates the workers: add --chief 1"),

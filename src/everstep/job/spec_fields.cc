@@ -102,7 +102,9 @@ constexpr auto kNumber = FieldKind::kNumber;
 constexpr auto kBool = FieldKind::kBool;
 
 const Field kFields[] = {
-    {{"workers", "-n", "N", "worker processes (default 1; of a job that goes on: as before)",
+    {{"workers", "-n", "N",
+      "worker processes, beside chief, ps and evaluator (default 1; of a job that goes on: as "
+      "before)",
       false},
      kNumber,
      false,
@@ -142,7 +144,8 @@ const Field kFields[] = {
      false,
      ReadPort,
      [](const JobSpec& s) { return s.port.has_value() ? absl::StrCat(*s.port) : std::string(); }},
-    {{"port-range", "", "A-B", "of the workers' ports (default 29710-29799)", true},
+    {{"port-range", "", "A-B", "of the ports of workers and other tasks (default 29710-29799)",
+      true},
      kText,
      false,
      [](Text t, JobSpec* s) { return ReadPortRange(t, &s->port_range); },
@@ -194,24 +197,25 @@ const Field kFields[] = {
      [](Text t, JobSpec* s) { return ReadInto(t, 0, 1000000, &s->max_restarts); },
      [](const JobSpec& s) { return absl::StrCat(s.max_restarts); }},
     {{"gang", "", "",
-      "the program knows nothing of Everstep: its processes are restarted together (found out "
-      "after 10 s otherwise)",
+      "the program is any program, of TensorFlow or PyTorch for instance: its processes are "
+      "watched from outside and restarted together (found out after 10 s otherwise)",
       true},
      kBool,
      false,
      [](Text t, JobSpec* s) { return ReadBool(t, &s->gang); },
      [](const JobSpec& s) { return std::string(s.gang ? "1" : "0"); }},
-    {{"chief", "", "0|1", "a chief before the workers (with --ps: the coordinator)", false},
+    {{"chief", "", "0|1",
+      "1: a chief, in TF_CONFIG before the workers; with --ps it coordinates them", false},
      kNumber,
      false,
      [](Text t, JobSpec* s) { return ReadInto(t, 0, 1, &s->chiefs); },
      [](const JobSpec& s) { return absl::StrCat(s.chiefs); }},
-    {{"ps", "", "P", "parameter servers (default 0)", false},
+    {{"ps", "", "P", "parameter servers, which need a chief (default 0)", false},
      kNumber,
      false,
      [](Text t, JobSpec* s) { return ReadInto(t, 0, 100000, &s->parameter_servers); },
      [](const JobSpec& s) { return absl::StrCat(s.parameter_servers); }},
-    {{"evaluator", "", "0|1", "an evaluator, beside the training", false},
+    {{"evaluator", "", "0|1", "1: an evaluator, beside the training; it decides nothing", false},
      kNumber,
      false,
      [](Text t, JobSpec* s) { return ReadInto(t, 0, 1, &s->evaluators); },
@@ -240,8 +244,8 @@ const Field kFields[] = {
      [](Text t, JobSpec* s) { return ReadSeconds(t, 1, 31536000, &s->warn_no_checkpoint); },
      [](const JobSpec& s) { return WriteSeconds(s.warn_no_checkpoint); }},
     {{"hang-action", "", "A",
-      "warn or kill: on weak signs of a hang (silence); on strong ones it is always ended and "
-      "restarted (default warn)",
+      "warn or kill: what to do about silence (default warn). A process that was stopped, or "
+      "whose heartbeats end, is always taken for hung: all are ended and restarted",
       false},
      kText,
      false,

@@ -53,6 +53,16 @@ TEST(ResolveJob, FewerReplicasThanWorkersAreRefusedAsSpares) {
   EXPECT_THAT(Message(status), HasSubstr("spares"));
 }
 
+TEST(ResolveJob, AGangHasNoReplicasToShareOutAndMayBeOfAnySize) {
+  const auto spec = ResolveJob({{"workers", "4"}, {"replicas", "3"}, {"gang", "1"}}, From({}));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->replicas, 4);
+  EXPECT_TRUE(ResolveJob({{"workers", "4"}, {"chief", "1"}, {"replicas", "3"}}, From({})).ok());
+  const auto more = ResolveAgain(*spec, *spec, {{"workers", "6"}}, From({}));
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_EQ(more->replicas, 6);
+}
+
 TEST(ResolveJob, BadFlagIsUsageAndNamesFlagValueAndCure) {
   const absl::Status status = ResolveJob({{"workers", "0"}}, From({})).status();
   EXPECT_EQ(ExitCodeFor(status), kExitUsage);

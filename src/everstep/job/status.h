@@ -26,7 +26,6 @@ struct TaskStatus {
 };
 
 struct JobStatus {
-  bool gang = false;  // the program is no native one
   std::string
       phase;  // "gathering", "starting", "preparing", "training", "restarting", "ending", "ended"
   std::string line;  // what the job waits for or does, for people
@@ -46,6 +45,7 @@ struct JobStatus {
   std::vector<TaskStatus> tasks;
   int exit_code = -1;  // when ended
   std::string reason;  // when ended, and not done
+  bool gang = false;   // the program is no native one
 
   // Filled in by whoever writes the file.
   std::string time;  // UTC, as in JobRecord

@@ -21,6 +21,43 @@ std::string Shares(const std::vector<int>& begins) {
   return text;
 }
 
+std::string TrainingRows(const StartFacts& f) {
+  std::string rows;
+  rows +=
+      Row("seed", fmt::format("{}{}", f.seed, f.seed_drawn ? " (drawn; --seed repeats it)" : ""));
+  rows += Row("replicas", fmt::format("{} on {} worker{} ({})", f.replica_begins.back(), f.workers,
+                                      f.workers == 1 ? "" : "s", Shares(f.replica_begins)));
+  rows += Row("threads",
+              fmt::format("{} a replica, CPU baseline {}", f.threads_per_replica, f.cpu_baseline));
+  return rows;
+}
+
+std::string TrainingHints(const StartFacts& f) {
+  std::string rows;
+  const std::string note = DivisionNote(f.replica_begins);
+  if (!note.empty()) rows += Row("note", note);
+  const int used = std::min(f.workers, f.slots) * f.threads_per_replica;
+  if (f.goes_on.empty() && f.threads_per_replica == 1 && used * 2 <= f.cores) {
+    rows +=
+        Row("hint", fmt::format("{} of {} cores are used; --threads-per-replica {} would use more",
+                                used, f.cores, f.cores / std::min(f.workers, f.slots)));
+  }
+  return rows;
+}
+
+std::string GangRows(const StartFacts& f) {
+  std::string rows = Row("tasks", f.tasks);
+  rows += Row("hangs", f.kills_silent
+                           ? "ended and restarted, also when only silence tells of one"
+                           : "ended and restarted when a process is stopped or its heartbeats end; "
+                             "silence is only told of (--hang-action kill)");
+  rows += Row("checkpoints",
+              f.checkpoint_path.empty()
+                  ? "searched for among the files of its processes (--checkpoint-path says where)"
+                  : "looked for in " + f.checkpoint_path);
+  return rows;
+}
+
 }  // namespace
 
 std::string DivisionNote(const std::vector<int>& begins) {
@@ -36,19 +73,24 @@ std::string DivisionNote(const std::vector<int>& begins) {
       replicas, workers, longest, 100.0 * replicas / (longest * workers), workers, workers);
 }
 
+std::string TasksText(int chiefs, int workers, int parameter_servers, int evaluators) {
+  std::string text = chiefs > 0 ? "chief, " : "";
+  text += fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+  if (parameter_servers > 0) text += fmt::format(", {} ps", parameter_servers);
+  if (evaluators > 0) text += ", evaluator";
+  return text;
+}
+
 std::string StartBlock(const StartFacts& f) {
   std::string block = fmt::format("everstep {}\n", f.version);
   block += Row("program", f.program);
   if (!f.directory.empty()) block += Row("directory", f.directory);
   block += Row("job", f.job_dir);
   if (!f.goes_on.empty()) block += Row("goes on", f.goes_on);
+  block += f.gang ? GangRows(f) : TrainingRows(f);
   block +=
-      Row("seed", fmt::format("{}{}", f.seed, f.seed_drawn ? " (drawn; --seed repeats it)" : ""));
-  block += Row("replicas", fmt::format("{} on {} worker{} ({})", f.replica_begins.back(), f.workers,
-                                       f.workers == 1 ? "" : "s", Shares(f.replica_begins)));
-  block += Row("threads",
-               fmt::format("{} a replica, CPU baseline {}", f.threads_per_replica, f.cpu_baseline));
-  block += Row("coordinator", fmt::format("{}, data ports {}", f.coordinator, f.data_ports));
+      Row("coordinator", fmt::format("{}, {} {}", f.coordinator,
+                                     f.gang ? "ports of the tasks" : "data ports", f.data_ports));
   if (f.slots < f.workers) {
     const int more = f.workers - f.slots;
     block += Row("waiting for",
@@ -57,14 +99,8 @@ std::string StartBlock(const StartFacts& f) {
                                  f.coordinator, more, f.job_dir, f.insecure ? " --insecure" : "",
                                  f.program));
   }
-  const std::string note = DivisionNote(f.replica_begins);
-  if (!note.empty()) block += Row("note", note);
-  const int used = std::min(f.workers, f.slots) * f.threads_per_replica;
-  if (f.goes_on.empty() && f.threads_per_replica == 1 && used * 2 <= f.cores) {
-    block +=
-        Row("hint", fmt::format("{} of {} cores are used; --threads-per-replica {} would use more",
-                                used, f.cores, f.cores / std::min(f.workers, f.slots)));
-  }
+  if (!f.gang) block += TrainingHints(f);
+  for (const std::string& note : f.notes) block += Row("note", note);
   return block;
 }
 

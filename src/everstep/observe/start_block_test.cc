@@ -60,5 +60,36 @@ TEST(StartBlock, SaysThatAJobGoesOnAndHintsAtNothingThatIsTheJobsForLife) {
   EXPECT_THAT(StartBlock(f), Not(HasSubstr("--threads-per-replica")));
 }
 
+TEST(StartBlock, OfAGangNamesItsTasksAndNothingOfATrainingThatIsNotOurs) {
+  StartFacts f;
+  f.gang = true;
+  f.workers = 4;  // tasks
+  f.slots = 2;
+  f.tasks = TasksText(1, 2, 1, 0);
+  f.replica_begins = {0, 2};
+  f.cores = 16;
+  f.coordinator = "10.0.0.1:29700";
+  f.job_dir = "/shared/a";
+  f.program = "python3 train.py";
+  std::string block = StartBlock(f);
+  EXPECT_THAT(block, HasSubstr("  tasks        chief, 2 workers, 1 ps\n"));
+  EXPECT_THAT(block, HasSubstr("silence is only told of (--hang-action kill)"));
+  EXPECT_THAT(block, HasSubstr("  checkpoints  searched for"));
+  EXPECT_THAT(block, HasSubstr("--slots 2 --job-dir /shared/a -- python3 train.py\n"));
+  for (const char* alien : {"seed", "replica", "thread"}) EXPECT_THAT(block, Not(HasSubstr(alien)));
+  f.kills_silent = true;
+  f.checkpoint_path = "/ckpt";
+  f.notes = {"one", "two"};
+  block = StartBlock(f);
+  EXPECT_THAT(block, HasSubstr("also when only silence tells of one"));
+  EXPECT_THAT(block, HasSubstr("looked for in /ckpt\n"));
+  EXPECT_THAT(block, HasSubstr("  note         one\n  note         two\n"));
+}
+
+TEST(StartBlock, TasksAreNamedByTheirRoles) {
+  EXPECT_EQ(TasksText(0, 1, 0, 0), "1 worker");
+  EXPECT_EQ(TasksText(1, 3, 2, 1), "chief, 3 workers, 2 ps, evaluator");
+}
+
 }  // namespace
 }  // namespace everstep

@@ -206,7 +206,7 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
   const std::string job =
       directory == options.environment.end() ? std::string() : directory->second;
   const std::string log = job.empty() ? "" : LogPath(job, spawn.task, spawn.incarnation);
-  pump_.Add(spawn.task, spawn.incarnation, std::move(process.out()), std::move(process.err()), log);
+  pump_.Add(spawn.task, spawn.incarnation, std::move(process.out()), std::move(process.err()), {log, ""});
   result_.logs[spawn.task] = log;
   children_.emplace(spawn.incarnation,
                     Child{spawn.task, std::move(process), log, oom_kills, false, {}});

@@ -19,8 +19,9 @@ struct LogWriter::Queue {
     bool close = false;
   };
 
-  explicit Queue(FileSystem& files) : fs(files) {}
+  Queue(FileSystem& files, int64_t most) : fs(files), max_part(most) {}
   FileSystem& fs;
+  const int64_t max_part;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Piece> pieces;
@@ -37,6 +38,7 @@ struct Log::State {
   std::shared_ptr<LogWriter::Queue> queue;
   // The writer's thread:
   std::unique_ptr<WritableFile> file;
+  int64_t size = 0;  // of this part
   // Under the queue's mutex:
   int64_t left_out = 0;  // bytes since the last that were written
   std::string error;
@@ -46,10 +48,17 @@ struct Log::State {
 };
 
 absl::Status Log::State::Write(FileSystem& fs, std::string_view bytes) {
+  const auto length = static_cast<int64_t>(bytes.size());
+  if (file != nullptr && size + length > queue->max_part) {
+    EV_RETURN_IF_ERROR(std::exchange(file, nullptr)->Close());
+    EV_RETURN_IF_ERROR(fs.Rename(path, path + ".1"));
+    size = 0;
+  }
   if (file == nullptr) {
     EV_RETURN_IF_ERROR(fs.CreateDirectories(path.substr(0, path.rfind('/'))));
     EV_ASSIGN_OR_RETURN(file, fs.OpenForWriting(path, FileSystem::Create::kAppend));
   }
+  size += length;
   return file->Append(bytes);
 }
 
@@ -118,8 +127,8 @@ std::string Log::TakeError() {
   return std::exchange(state_->error, "");
 }
 
-LogWriter::LogWriter(FileSystem& fs)
-    : queue_(std::make_shared<Queue>(fs)), thread_([queue = queue_] { queue->Run(); }) {}
+LogWriter::LogWriter(FileSystem& fs, int64_t max_part)
+    : queue_(std::make_shared<Queue>(fs, max_part)), thread_([queue = queue_] { queue->Run(); }) {}
 
 LogWriter::~LogWriter() {
   const bool done = Flush(std::chrono::seconds(2));

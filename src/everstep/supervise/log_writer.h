@@ -15,7 +15,9 @@ namespace everstep {
 
 class LogWriter;
 
-// One log. What the disk does not take is left out, and the log says how much where it goes on.
+// One log. A part of it that has grown to the limit becomes PATH.1, in place of the one before, and
+// a new one is begun. What the disk does not take is left out, and the log says how much where it
+// goes on.
 class Log {
  public:
   // Never waits for the disk.
@@ -37,7 +39,9 @@ class LogWriter {
   // Bytes of all logs that may wait for the disk; more is left out.
   static constexpr size_t kMaxWaiting = 16 << 20;
 
-  explicit LogWriter(FileSystem& fs);
+  static constexpr int64_t kMaxPart = 256 << 20;  // bytes of a file
+
+  explicit LogWriter(FileSystem& fs, int64_t max_part = kMaxPart);
   // Waits at most two seconds for what waits; a write that hangs longer is left behind.
   ~LogWriter();
 

@@ -107,5 +107,19 @@ TEST(LogWriter, AfterAFullDiskItGoesOn) {
             "\n[5 bytes are missing here: the disk did not take them]\nkept\n");
 }
 
+TEST(LogWriter, ALogThatGrowsTooLargeKeepsItsLastTwoParts) {
+  HangingFiles files;
+  LogWriter writer(files, /*max_part=*/10);
+  auto log = writer.Open("/1.log");
+  for (const char* line : {"one...\n", "two\n", "three..\n", "four....\n", "five\n"}) {
+    log->Append(line);
+  }
+  log->Close();
+  ASSERT_TRUE(writer.Flush(seconds(5)));
+  EXPECT_EQ(*ReadWholeFile(files, "/1.log"), "five\n");
+  EXPECT_EQ(*ReadWholeFile(files, "/1.log.1"), "four....\n");
+  EXPECT_EQ(log->TakeError(), "");
+}
+
 }  // namespace
 }  // namespace everstep

@@ -2,11 +2,14 @@
 #include "everstep/supervise/output.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
+#include "everstep/base/string_view.h"
 #include "everstep/env/pipe.h"
 #include "everstep/env/poll.h"
+#include "everstep/supervise/output_text.h"
 
 namespace everstep {
 namespace {
@@ -17,6 +20,7 @@ constexpr size_t kTailLineBytes = 1000;
 // What one that has ended may still have in its pipes, which hold less; a stray process that goes
 // on writing must not hold up the news of its end.
 constexpr size_t kLastBytes = 4 << 20;
+constexpr size_t kCaptureBytes = 4 << 20;
 // For the log of one that has ended; the news of its end must not wait for a disk.
 constexpr Duration kLogPatience = std::chrono::milliseconds(20);
 
@@ -53,12 +57,36 @@ void LineSplitter::Finish(const std::function<void(std::string_view)>& line) {
   rest_.clear();
 }
 
+void Capture::Begin() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  open_ = true;
+}
+
+size_t Capture::size() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return text_.size();
+}
+
+std::string Capture::Take() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  open_ = false;
+  return std::exchange(text_, "");
+}
+
+void Capture::Add(std::string_view bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (open_) text_ += bytes.substr(0, kCaptureBytes - text_.size());
+}
+
 struct OutputPump::Child {
   Task task;
-  std::unique_ptr<Log> log;  // null: none
+  std::unique_ptr<Log> log;        // null: none
+  std::unique_ptr<Log> libraries;  // null: they have none of their own
+  const std::shared_ptr<Capture> capture = std::make_shared<Capture>();
   // The pump's thread:
   UniqueFd pipes[2];  // out, err
   LineSplitter lines[2];
+  bool binary[2] = {};  // the last line was no text
   // Under the pump's mutex:
   bool finish = false;
   bool closed = false;
@@ -82,10 +110,11 @@ OutputPump::~OutputPump() {
 }
 
 void OutputPump::Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err,
-                     std::string log) {
+                     LogPaths logs) {
   auto child = std::make_shared<Child>();
   child->task = task;
-  if (!log.empty()) child->log = logs_.Open(std::move(log));
+  if (!logs.log.empty()) child->log = logs_.Open(std::move(logs.log));
+  if (!logs.libraries.empty()) child->libraries = logs_.Open(std::move(logs.libraries));
   SetNonBlocking(out.get());
   SetNonBlocking(err.get());
   child->pipes[0] = std::move(out);
@@ -97,6 +126,11 @@ void OutputPump::Add(const Task& task, Incarnation incarnation, UniqueFd out, Un
     ++open_;
   }
   SignalEventFd(wake_.get());
+}
+
+std::shared_ptr<Capture> OutputPump::CaptureOf(Incarnation incarnation) const {
+  const auto it = known_.find(incarnation);
+  return it == known_.end() ? nullptr : it->second->capture;
 }
 
 std::string OutputPump::Finish(Incarnation incarnation, Duration patience) {
@@ -168,29 +202,50 @@ bool OutputPump::ReadFrom(Child& child, int which, size_t most) {
   const ptrdiff_t n = ReadSome(pipe.get(), buffer_.data(), std::min(most, buffer_.size()));
   if (n == 0) pipe.Reset();
   if (n <= 0) return false;
-  const std::string_view bytes(buffer_.data(), n);
-  if (child.log != nullptr) {
-    child.log->Append(bytes);
-    TellOfLog(child);
-  }
-  const OutputStream stream = which == 0 ? OutputStream::kOut : OutputStream::kErr;
-  child.lines[which].Feed(bytes, [&](std::string_view line) { Show(child, stream, line); });
+  Take(child, which, std::string_view(buffer_.data(), n));
   return true;
 }
 
+void OutputPump::Take(Child& child, int which, std::string_view bytes) {
+  if (which == 1) child.capture->Add(bytes);
+  // Where lines go to two logs, they go as lines.
+  const bool sort = which == 1 && child.libraries != nullptr;
+  if (child.log != nullptr && !sort) {
+    child.log->Append(bytes);
+    TellOfLog(child);
+  }
+  child.lines[which].Feed(bytes, [&](std::string_view line) { Line(child, which, line); });
+}
+
+void OutputPump::Line(Child& child, int which, std::string_view line) {
+  if (which == 1 && child.libraries != nullptr) {
+    const bool chatter = IsLibraryChatter(line);
+    Log* log = chatter ? child.libraries.get() : child.log.get();
+    if (log != nullptr) {
+      log->Append(absl::StrCat(ToAbsl(line), "\n"));
+      TellOfLog(child);
+    }
+    if (chatter) return;
+  }
+  PrintableLine shown = MakePrintable(line);
+  if (shown.binary) {
+    if (std::exchange(child.binary[which], true)) return;
+    shown.text = "[bytes that are no text: they are in the log only]";
+  } else {
+    child.binary[which] = false;
+  }
+  Show(child, which == 0 ? OutputStream::kOut : OutputStream::kErr, shown.text);
+}
+
 void OutputPump::TellOfLog(Child& child) {
-  const std::string error = child.log->TakeError();
-  if (!error.empty()) {
+  for (Log* log : {child.log.get(), child.libraries.get()}) {
+    const std::string error = log == nullptr ? "" : log->TakeError();
+    if (error.empty()) continue;
     Show(child, OutputStream::kErr, absl::StrCat("[not in its log: ", error, "]"));
   }
 }
 
 void OutputPump::Show(Child& child, OutputStream stream, std::string_view line) {
-  // Of a line that was drawn over and over, as progress bars are, the last form.
-  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  if (const size_t drawn = line.rfind('\r'); drawn != std::string_view::npos) {
-    line.remove_prefix(drawn + 1);
-  }
   {
     std::lock_guard<std::mutex> lock(mutex_);
     child.tail.emplace_back(line.substr(0, kTailLineBytes));
@@ -204,11 +259,10 @@ void OutputPump::Close(Child& child) {
     for (size_t bytes = 0; bytes < kLastBytes && ReadFrom(child, which, kBuffer);) {
       bytes += kBuffer;
     }
-    child.lines[which].Finish([&](std::string_view line) {
-      Show(child, which == 0 ? OutputStream::kOut : OutputStream::kErr, line);
-    });
+    child.lines[which].Finish([&](std::string_view line) { Line(child, which, line); });
     child.pipes[which].Reset();
   }
+  if (child.libraries != nullptr) child.libraries->Close();
   if (child.log != nullptr) {
     child.log->Close();
     (void)logs_.Flush(kLogPatience);

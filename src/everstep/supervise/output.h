@@ -42,16 +42,45 @@ enum class OutputStream { kOut, kErr };
 // processes wait meanwhile, once their pipes are full).
 using LineSink = std::function<void(const Task&, OutputStream, std::string_view line)>;
 
+// What a process writes on its standard error from a moment on, at most 4 MiB of it. Thread-safe.
+class Capture {
+ public:
+  void Begin();
+  size_t size() const;  // so far
+  std::string Take();   // and no more
+
+ private:
+  friend class OutputPump;
+  void Add(std::string_view bytes);
+
+  mutable std::mutex mutex_;
+  bool open_ = false;
+  std::string text_;
+};
+
+// Where the output of a process is kept. Empty: nowhere.
+struct LogPaths {
+  std::string log;
+  // What libraries say only for --debug-libs: then it comes here instead of to the log and to
+  // people.
+  std::string libraries;
+};
+
 // Reads the pipes of all processes of a host in a thread of its own. Memory is bounded: a line, and
-// the last 20 lines, for each process. Add and Finish: one thread.
+// the last 20 lines, for each process. Add, CaptureOf and
+// Finish: one thread.
 class OutputPump {
  public:
   explicit OutputPump(FileSystem& fs, LineSink sink);
   ~OutputPump();  // what is still in the pipes is not read
 
-  // `log` is made, with its directory; when it cannot be written, that is said as a line. A disk
-  // that hangs holds up nothing but the log.
-  void Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err, std::string log);
+  // The logs are made, with their directory; when one cannot be written, that is said as a line. A
+  // disk that hangs holds up nothing but the log. They get the bytes as they are; people, and the
+  // last lines, only what a terminal may get.
+  void Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err, LogPaths logs);
+
+  // For catching what it says of its stacks. Null when there is no such process.
+  std::shared_ptr<Capture> CaptureOf(Incarnation incarnation) const;
 
   // The process has ended: reads what is left in its pipes (others may hold their other ends, so
   // their end is not waited for) and closes its log. Its last lines. Waits at most `patience`; the
@@ -67,6 +96,8 @@ class OutputPump {
   void Run();
   void TakeOrders();
   bool ReadFrom(Child& child, int which, size_t most);  // false: nothing more now
+  void Take(Child& child, int which, std::string_view bytes);
+  void Line(Child& child, int which, std::string_view line);
   void Show(Child& child, OutputStream stream, std::string_view line);
   void TellOfLog(Child& child);
   void Close(Child& child);

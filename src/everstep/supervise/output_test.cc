@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "everstep/env/clock.h"
 #include "everstep/env/pipe.h"
 #include "everstep/env/temp_directory.h"
 
@@ -64,7 +65,7 @@ class OutputPumpTest : public testing::Test {
   Writer Add(Incarnation incarnation, const std::string& log) {
     absl::StatusOr<Pipe> out = MakePipe(), err = MakePipe();
     pump_.Add({"worker", static_cast<int>(incarnation)}, incarnation, std::move(out->read),
-              std::move(err->read), log);
+              std::move(err->read), {log, libraries_});
     return {std::move(out->write), std::move(err->write)};
   }
   std::vector<std::string> lines() {
@@ -78,6 +79,7 @@ class OutputPumpTest : public testing::Test {
 
   TempDirectory temp_;
   const std::string log_ = temp_.File("logs/worker_1/1.log");
+  std::string libraries_;
   std::mutex mutex_;
   std::vector<std::string> lines_;
   OutputPump pump_;
@@ -133,6 +135,46 @@ TEST_F(OutputPumpTest, WithoutALogTheLinesComeAllTheSame) {
   ASSERT_EQ(got.size(), 3u);
   EXPECT_THAT(got, Contains(AllOf(HasSubstr("[not in its log:"), HasSubstr("in-the-way"))));
   EXPECT_THAT(got, Contains("worker:1 O b"));
+}
+
+TEST_F(OutputPumpTest, BytesThatAreNoTextAreInTheLogOnlyAndThatIsSaidOnce) {
+  Writer w = Add(1, log_);
+  const std::string bytes =
+      "a\n" + std::string(50, '\x01') + "\n" + std::string(50, '\xff') + "\n\x1b[2Jb\n";
+  WriteAll(w.out.get(), bytes);
+  const std::string note = "[bytes that are no text: they are in the log only]";
+  EXPECT_EQ(pump_.Finish(1, seconds(5)), "a\n" + note + "\nb\n");
+  EXPECT_THAT(lines(), ElementsAre("worker:1 O a", "worker:1 O " + note, "worker:1 O b"));
+  EXPECT_EQ(Log(), bytes);
+}
+
+TEST_F(OutputPumpTest, WhatLibrariesSayForDebuggingIsInAFileOfItsOwn) {
+  libraries_ = temp_.File("logs/worker_1/1.libs.log");
+  Writer w = Add(1, log_);
+  const std::string chatter = "h:1:2 [0] NCCL INFO Bootstrap\n";
+  const std::string warning = "h:1:2 [0] NCCL WARN it failed\n";
+  WriteAll(w.err.get(), "mine\n" + chatter + warning);
+  WriteAll(w.out.get(), chatter);
+  const std::string tail = pump_.Finish(1, seconds(5));
+  EXPECT_THAT(tail, AllOf(HasSubstr("mine\n"), HasSubstr(warning)));
+  EXPECT_THAT(lines(), testing::SizeIs(3)) << "what is on standard output is the program's own";
+  EXPECT_EQ(Log().size(), 5 + warning.size() + chatter.size());
+  EXPECT_EQ(*ReadWholeFile(RealFileSystem(), libraries_), chatter);
+}
+
+TEST_F(OutputPumpTest, WhatIsWrittenOnStandardErrorCanBeCaught) {
+  Writer w = Add(1, log_);
+  EXPECT_EQ(pump_.CaptureOf(2), nullptr);
+  const std::shared_ptr<Capture> capture = pump_.CaptureOf(1);
+  WriteAll(w.err.get(), "before\n");
+  while (lines().empty()) SleepFor(std::chrono::milliseconds(1));
+  capture->Begin();
+  WriteAll(w.err.get(), "File \"a.py\", line 1\n");
+  WriteAll(w.out.get(), "not this\n");
+  EXPECT_THAT(pump_.Finish(1, seconds(5)), HasSubstr("line 1\n"));
+  EXPECT_EQ(capture->size(), 20u);
+  EXPECT_EQ(capture->Take(), "File \"a.py\", line 1\n");
+  EXPECT_EQ(capture->size(), 0u);
 }
 
 TEST_F(OutputPumpTest, ManyAtOnce) {

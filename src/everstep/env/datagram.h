@@ -1,0 +1,38 @@
+// env: datagrams over unix sockets that lie in a directory of ours.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "everstep/env/fd.h"
+
+namespace everstep {
+
+// A new directory that only this user can enter, "/tmp/everstep-run-XXXXXX" or under $TMPDIR if
+// sockets in it can have paths as short as the kernel wants them. The caller removes it.
+absl::StatusOr<std::string> MakeRuntimeDirectory();
+
+// A socket at `path` (at most 107 bytes) that hears datagrams. Non-blocking, close-on-exec. The
+// file stays until it is removed.
+absl::StatusOr<UniqueFd> BindDatagram(const std::string& path);
+
+// Takes one datagram into `out` and says how long it was, also when that is more than fits; nothing
+// when none waits.
+std::optional<size_t> ReceiveDatagram(int socket, absl::Span<char> out);
+
+// Sends without waiting; false when nobody hears it now (no socket there, or its queue is full).
+class DatagramSender {
+ public:
+  explicit DatagramSender(std::string path);
+  bool Send(std::string_view text);
+
+ private:
+  std::string path_;
+  UniqueFd socket_;
+};
+
+}  // namespace everstep
