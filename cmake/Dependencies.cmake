@@ -37,6 +37,14 @@ else()
   _everstep_plain_library(ev_isal isal isa-l.h)
 endif()
 _everstep_plain_library(ev_xxhash xxhash xxhash.h)
+_everstep_plain_library(ev_dw dw elfutils/libdwfl.h)
+# Of all programs that link env only supervisors look into others' stacks.
+if(EVERSTEP_STATIC)
+  target_link_libraries(ev_dw INTERFACE elf z lzma bz2)
+else()
+  set_target_properties(ev_dw PROPERTIES INTERFACE_LINK_LIBRARIES
+    "-Wl,--push-state,--as-needed;${ev_dw_LIBRARY};-Wl,--pop-state")
+endif()
 
 if(EVERSTEP_TORCH)
   # TorchConfig sets flags and prints a lot; only its targets are wanted.

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "everstep/env/memory_file_system.h"
 #include "everstep/env/temp_directory.h"
+#include "everstep/io/publish.h"
 
 namespace everstep {
 namespace {
@@ -66,6 +68,29 @@ TEST_F(LogNoteTest, SaysWhenItIsOnAnotherHost) {
   Print(1);  // the directory is shared
   EXPECT_THAT(Note("worker:1 on b exited with code 65"), HasSubstr(dir_.File("logs/worker_1")));
   EXPECT_THAT(Note("worker:1 on b exited with code 65"), Not(HasSubstr("worker_0")));
+}
+
+TEST(StacksNoteTest, IsOfTheHangThatEndedTheNewestRun) {
+  MemoryFileSystem fs;
+  ASSERT_TRUE(fs.CreateDirectories("/j").ok());
+  std::string lines;
+  const auto note = [&](const std::string& fields) {
+    lines += "{\"format\":\"everstep.incident.v1\"," + fields + "}\n";
+    EXPECT_TRUE(PublishFile(fs, "/j/incidents.jsonl", lines).ok());
+    return StacksNote("/j", fs);
+  };
+  EXPECT_EQ(StacksNote("/j", fs), "");
+  EXPECT_EQ(StacksNote("", fs), "");
+  EXPECT_EQ(note(R"("kind":"run_started","term":1)"), "");
+  EXPECT_EQ(note(R"("kind":"worker_hung","incident":1,"stacks":"/s1","action":"end")"),
+            "  stacks  /s1\n");
+  EXPECT_EQ(note(R"("kind":"worker_hung","incident":2,"evidence":"weak")"), "  stacks  /s1\n")
+      << "that was only told of";
+  EXPECT_EQ(note(R"("kind":"worker_failed","incident":3,"action":"end")"), "")
+      << "what ended it was no hang";
+  EXPECT_EQ(note(R"("kind":"worker_hung","incident":4,"stacks":"/s2","action":"end")"),
+            "  stacks  /s2\n");
+  EXPECT_EQ(note(R"("kind":"run_started","term":2)"), "");
 }
 
 }  // namespace
