@@ -178,8 +178,12 @@ std::vector<WorkerEntry*> Decider::FailedOnes() {
       failed.push_back(&worker);
     }
   }
-  auto key = [](const WorkerEntry* worker) {
-    return std::make_tuple(!HasOwnReason(*worker->trouble), worker->trouble->since);
+  // A chief ends because of its servers, and they because of nobody.
+  const bool servers = HasServers();
+  auto key = [servers](const WorkerEntry* worker) {
+    const Trouble& trouble = *worker->trouble;
+    return std::make_tuple(servers && !trouble.lost, servers && worker->task.type == "chief",
+                           !HasOwnReason(trouble), trouble.since);
   };
   std::stable_sort(failed.begin(), failed.end(),
                    [&](const auto* a, const auto* b) { return key(a) < key(b); });
