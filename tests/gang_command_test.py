@@ -85,6 +85,12 @@ class GangCommandTest(unittest.TestCase):
         self.assertIn("worker:1 exited with code 3", report)
         self.assertNotIn("step 0", report)
 
+    def test_last_words_that_have_a_cure_are_met_with_it(self):
+        result = self.run_it("--gang", program=self.shell(
+            "echo 'RuntimeError: Collective ops must be configured at program startup' >&2; exit 1"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("  hint  make the strategy before anything else", result.stderr)
+
     def test_a_resumed_gang_starts_its_program_again_in_the_same_job_and_of_any_size(self):
         run = subprocess.Popen(self.command("--gang", "-n", 2, program=self.shell(
             f"echo life >> {self.dir}/lives; [ $(wc -l < {self.dir}/lives) -gt 2 ] || exec sleep 60")),
