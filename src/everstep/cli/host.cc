@@ -11,6 +11,7 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/cli/command.h"
+#include "everstep/cli/traps.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/poll.h"
@@ -157,6 +158,8 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
                     "everstep: ", result.code == kExitToldToLeave ? "stopped" : "the job failed",
                     " (exit code ", result.code, "): ", parts[0], "\n");
     const TaskFailure* failure = result.code == kExitToldToLeave ? nullptr : FailureBehind(result);
+    std::string last_lines(parts.size() > 1 ? parts[1] : "");
+    if (last_lines.empty() && failure != nullptr) last_lines = failure->tail;
     if (parts.size() > 1) {
       absl::StrAppend(&text, Indented(parts[1]));
     } else if (failure != nullptr && !failure->tail.empty()) {
@@ -166,6 +169,8 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
     if (result.code != kExitToldToLeave) {
       absl::StrAppend(&text, LogNote(result, job_directory, RealFileSystem()),
                       StacksNote(job_directory, RealFileSystem()));
+      const std::string hint = HintOnFailure(last_lines);
+      if (!hint.empty()) absl::StrAppend(&text, "  hint  ", hint, "\n");
     }
   }
   if (!job_directory.empty()) absl::StrAppend(&text, "  job  ", job_directory, "\n");
