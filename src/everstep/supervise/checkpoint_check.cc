@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
 #include "everstep/io/bundle_reader.h"
+#include "everstep/io/publish.h"
 #include "everstep/job/record.h"
-#include "everstep/supervise/search_roots.h"
 
 namespace everstep {
 namespace {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "everstep/io/publish.h"
 #include "everstep/supervise/search_roots.h"
 
 namespace everstep {

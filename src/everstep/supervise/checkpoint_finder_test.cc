@@ -9,6 +9,7 @@
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/temp_directory.h"
+#include "everstep/io/publish.h"
 #include "everstep/supervise/search_roots.h"
 
 namespace everstep {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "everstep/env/environment.h"
+#include "everstep/io/publish.h"
 
 namespace everstep {
 namespace {
@@ -54,12 +55,6 @@ std::string PlainPath(const std::string& path) {
   std::string plain;
   for (const std::string& part : parts) plain += "/" + part;
   return plain.empty() ? "/" : plain;
-}
-
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos || slash == 0) return "/";
-  return path.substr(0, slash);
 }
 
 ProgramFacts FactsOf(pid_t pid) {

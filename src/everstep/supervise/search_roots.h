@@ -28,6 +28,5 @@ std::vector<std::string> SearchRoots(const ProgramFacts& facts, FileSystem& fs);
 bool LiesIn(std::string_view path, std::string_view directory);
 // Without "." and "..", as far as the text tells.
 std::string PlainPath(const std::string& path);
-std::string DirectoryOf(const std::string& path);
 
 }  // namespace everstep

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "everstep/io/publish.h"
 #include "everstep/supervise/checkpoint_check.h"
 #include "everstep/supervise/search_roots.h"
 #include "everstep/supervise/watch_state.h"

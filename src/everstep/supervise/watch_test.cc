@@ -15,7 +15,9 @@
 #include "everstep/env/clock.h"
 #include "everstep/env/datagram.h"
 #include "everstep/env/memory_file_system.h"
+#include "everstep/env/poll.h"
 #include "everstep/env/process.h"
+#include "everstep/env/process_tree.h"
 #include "everstep/env/temp_directory.h"
 #include "everstep/io/bundle_writer.h"
 
@@ -37,11 +39,10 @@ bool Eventually(const std::function<bool()>& condition, Duration patience = seco
   return true;
 }
 
-// Counts threads and memory of this process.
-int64_t StatusNumber(const std::string& name) {
-  const std::string text = ReadWholeFile(RealFileSystem(), "/proc/self/status").value_or("");
-  const size_t at = text.find(name + ":");
-  return at == std::string::npos ? 0 : std::stoll(text.substr(at + name.size() + 1));
+ProcessEntry Self() {
+  ProcessEntry entry;
+  EXPECT_TRUE(ReadProcess(OwnPid(), &entry));
+  return entry;
 }
 
 class WatchTest : public ::testing::Test {
@@ -225,12 +226,12 @@ TEST_F(WatchTest, AFloodOfHeartbeatsCostsLittleAndIsHeard) {
     }
   });
   ASSERT_TRUE(Until(1, [](const Vitals& v) { return v.step > 0; }));
-  const int64_t before = StatusNumber("VmRSS");
+  const int64_t before = Self().resident;
   SleepFor(seconds(1));
   Take();
   const Step step = vitals_[1].step;
   EXPECT_TRUE(Until(1, [&](const Vitals& v) { return v.step > step; })) << "it goes on";
-  EXPECT_LT(StatusNumber("VmRSS") - before, 5000) << "kB";
+  EXPECT_LT(Self().resident - before, 5 << 20);
   stop = true;
   flood.join();
 }
@@ -381,14 +382,14 @@ TEST_F(WatchTest, NothingIsLeftBehindAndNoNewsComeAfterTheEnd) {
   EXPECT_TRUE(RealFileSystem().IsDirectory(directory));
   ASSERT_TRUE(Until(1, [](const Vitals&) { return true; }));
   const TimePoint start = RealClock().Now();
-  const int64_t threads = StatusNumber("Threads");
+  const int threads = Self().threads;
   watch_.reset();
   EXPECT_LT(RealClock().Now() - start, seconds(1));
   const int news = news_;
   SleepFor(4 * kInterval);
   EXPECT_EQ(news_, news);
   EXPECT_FALSE(RealFileSystem().Exists(directory));
-  EXPECT_TRUE(Eventually([&] { return StatusNumber("Threads") <= threads - 2; }));
+  EXPECT_TRUE(Eventually([&] { return Self().threads == threads - 2; }));
 }
 
 }  // namespace
