@@ -116,7 +116,7 @@ class Restarts(Gang):
         self.assertEqual(len(self.lives()), 5)
 
     def test_a_sigterm_to_one_member_by_somebody_else_is_none_either(self):
-        process = self.start("--max-restarts", "0", program=["--steps", "60"])
+        process = self.start("--max-restarts", "1", program=["--steps", "60"])
         self.wait_for_step(5)
         os.kill(self.lives("worker-1")[0]["pid"], signal.SIGTERM)
         self.assertEqual(process.wait(60), 0, self.said())
@@ -130,9 +130,9 @@ class Restarts(Gang):
         self.assertEqual(len(self.lives()), 1)
 
     def test_a_failure_of_its_own_after_a_while_is_tried_again(self):
-        self.assertEqual(self.run_gang(program=["--act", "1:25:exit=3"]), 0, self.text)
+        self.assertEqual(self.run_gang(program=["--beat", "--act", "1:40:exit=3"]), 0, self.text)
         self.assertIn("worker:1 exited with code 3", self.text)
-        self.assertIn("worker-1 gives up at step 25", " ".join(self.records("worker_failed")[0]["tail"]))
+        self.assertIn("worker-1 gives up at step 40", " ".join(self.records("worker_failed")[0]["tail"]))
 
     def test_the_budget_is_what_max_restarts_says(self):
         process = self.start("--max-restarts", "2", program=["--steps", "100000", "--save-every", "0"])

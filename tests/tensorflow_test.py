@@ -1,22 +1,17 @@
 # tests: real TensorFlow reads our checkpoints, and we read its. Both ways every bit counts.
 #
-# TensorFlow comes from the package index into a virtual environment in the build directory, once.
-# Only when it cannot be had there is the test skipped.
+# TensorFlow comes from the package index (tensorflow_venv.py).
 import gzip
 import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import unittest
 
 import everstep as ev
+import tensorflow_venv
 
-PACKAGE = "tensorflow-cpu>=2.15,<3"
-VENV = ev.BIN.parent / "tensorflow-venv"
-INSTALL_LIMIT = 900  # seconds
-SKIPPED = 77         # what ctest takes for it
 STEPS = (100, 200, 235)  # an epoch of 60,000 in steps of 256, saved every 100
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 PARAMETERS = {"dense/kernel": [784, 128], "dense/bias": [128],
@@ -25,29 +20,13 @@ PARAMETERS = {"dense/kernel": [784, 128], "dense/bias": [128],
 
 def with_tensorflow():
     """Goes on in a Python that has TensorFlow; does not return."""
-    python = VENV / "bin" / "python"
-    ready = VENV / "everstep-ready"  # written last: a broken install is begun anew
-    if not ready.exists() or subprocess.run([python, "--version"], capture_output=True).returncode != 0:
-        shutil.rmtree(VENV, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        try:
-            pip = subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-compile", "--retries=2",
-                                  "--only-binary=:all:", PACKAGE],
-                                 capture_output=True, text=True, timeout=INSTALL_LIMIT)
-            why = pip.stderr.strip() if pip.returncode != 0 else None
-        except subprocess.TimeoutExpired:
-            why = f"pip took over {INSTALL_LIMIT} s"
-        if why is not None:
-            shutil.rmtree(VENV, ignore_errors=True)
-            print(f"skipped: {PACKAGE} cannot be had: {why}")
-            sys.exit(SKIPPED)
-        ready.write_text(PACKAGE)
+    python = tensorflow_venv.python()
     environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", TF_CPP_MIN_LOG_LEVEL="3",
                        EVERSTEP_BIN=str(ev.BIN))
     os.execve(python, [str(python), *sys.argv], environment)
 
 
-if __name__ == "__main__" and pathlib.Path(sys.prefix).resolve() != VENV.resolve():
+if __name__ == "__main__" and pathlib.Path(sys.prefix).resolve() != tensorflow_venv.VENV.resolve():
     with_tensorflow()
 
 import numpy as np        # noqa: E402  (there from here on)

@@ -92,6 +92,7 @@ void AddStatus(CLI::App& root, Invocation* invocation);
 void AddReport(CLI::App& root, Invocation* invocation);
 void AddRecords(CLI::App& root, Invocation* invocation);
 void AddCheckpoint(CLI::App& root, Invocation* invocation);
+void AddPythonPath(CLI::App& root, Invocation* invocation);
 
 // The whole command.
 int EverstepMain(int argc, char** argv);

@@ -11,12 +11,14 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/cli/command.h"
+#include "everstep/cli/traps.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/poll.h"
 #include "everstep/env/port.h"
 #include "everstep/env/terminal.h"
 #include "everstep/job/directory.h"
+#include "everstep/job/incident_log.h"
 
 namespace everstep {
 namespace {
@@ -65,13 +67,16 @@ std::optional<Task> TaskNamedIn(const std::string& reason) {
   return std::nullopt;
 }
 
-// The failure that the reason tells of, if it was on this host.
+// The failure that the reason tells of, if it was on this host: of a task that failed more than
+// once the last one.
 const TaskFailure* FailureBehind(const AgentResult& result) {
   const std::optional<Task> named = TaskNamedIn(result.reason);
+  const TaskFailure* behind = nullptr;
   for (const TaskFailure& failure : result.failures) {
-    if (!named.has_value() || failure.task == *named) return &failure;
+    if (!named.has_value()) return &failure;
+    if (failure.task == *named) behind = &failure;
   }
-  return nullptr;
+  return behind;
 }
 
 }  // namespace
@@ -132,6 +137,20 @@ std::string LogNote(const AgentResult& result, const std::string& job_directory,
                       "\n");
 }
 
+std::string StacksNote(const std::string& job_directory, FileSystem& fs) {
+  if (job_directory.empty()) return "";
+  const absl::StatusOr<std::string> text = ReadWholeFile(fs, IncidentsPath(job_directory));
+  if (!text.ok()) return "";
+  const IncidentLog log = ParseIncidents(*text);
+  std::string stacks;
+  for (const JobRecord& record : log.records) {
+    // The last one that something was done about; a run that began anew has none yet.
+    if (record.kind == record_kind::kRunStarted) stacks.clear();
+    if (record.incident != 0 && !record.action.empty()) stacks = record.stacks;
+  }
+  return stacks.empty() ? "" : absl::StrCat("  stacks  ", stacks, "\n");
+}
+
 void SayOutcome(const AgentResult& result, const std::string& job_directory, Duration took,
                 Console* console) {
   console->ClearProgress();
@@ -144,6 +163,8 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
                     "everstep: ", result.code == kExitToldToLeave ? "stopped" : "the job failed",
                     " (exit code ", result.code, "): ", parts[0], "\n");
     const TaskFailure* failure = result.code == kExitToldToLeave ? nullptr : FailureBehind(result);
+    std::string last_lines(parts.size() > 1 ? parts[1] : "");
+    if (last_lines.empty() && failure != nullptr) last_lines = failure->tail;
     if (parts.size() > 1) {
       absl::StrAppend(&text, Indented(parts[1]));
     } else if (failure != nullptr && !failure->tail.empty()) {
@@ -151,7 +172,10 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
                       Indented(failure->tail));
     }
     if (result.code != kExitToldToLeave) {
-      absl::StrAppend(&text, LogNote(result, job_directory, RealFileSystem()));
+      absl::StrAppend(&text, LogNote(result, job_directory, RealFileSystem()),
+                      StacksNote(job_directory, RealFileSystem()));
+      const std::string hint = HintOnFailure(last_lines);
+      if (!hint.empty()) absl::StrAppend(&text, "  hint  ", hint, "\n");
     }
   }
   if (!job_directory.empty()) absl::StrAppend(&text, "  job  ", job_directory, "\n");

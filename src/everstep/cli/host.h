@@ -43,6 +43,10 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
 // empty.
 std::string LogNote(const AgentResult& result, const std::string& job_directory, FileSystem& fs);
 
+// Where the stacks are that were taken before the newest run ended because of a hang, as a line;
+// empty: there are none. `job_directory` may be empty.
+std::string StacksNote(const std::string& job_directory, FileSystem& fs);
+
 // How it went, for people, and where to look. `job_directory` may be empty.
 void SayOutcome(const AgentResult& result, const std::string& job_directory, Duration took,
                 Console* console);

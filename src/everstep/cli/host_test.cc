@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "everstep/env/clock.h"
+#include "everstep/env/memory_file_system.h"
+#include "everstep/env/pipe.h"
 #include "everstep/env/temp_directory.h"
+#include "everstep/io/publish.h"
 
 namespace everstep {
 namespace {
@@ -66,6 +70,49 @@ TEST_F(LogNoteTest, SaysWhenItIsOnAnotherHost) {
   Print(1);  // the directory is shared
   EXPECT_THAT(Note("worker:1 on b exited with code 65"), HasSubstr(dir_.File("logs/worker_1")));
   EXPECT_THAT(Note("worker:1 on b exited with code 65"), Not(HasSubstr("worker_0")));
+}
+
+TEST(SayOutcomeTest, OfATaskThatFailedTwiceTheLastLinesAreOfItsLastFailure) {
+  absl::StatusOr<Pipe> pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  AgentResult result;
+  result.code = 3;
+  result.reason = "worker:1 exited with code 3";
+  for (const char* tail : {"old\n", "new\n"}) {
+    result.failures.push_back({{"worker", 0}, 9, "other\n", ""});
+    result.failures.push_back({{"worker", 1}, 3 << 8, tail, ""});
+  }
+  {
+    Console console(pipe->write.get(), pipe->write.get(), RealClock());
+    SayOutcome(result, "", std::chrono::seconds(1), &console);
+  }
+  char bytes[4096];
+  const std::string said(bytes, ReadSome(pipe->read.get(), bytes, sizeof bytes));
+  EXPECT_THAT(said, HasSubstr("  last lines of worker:1:\n  | new\n"));
+  EXPECT_THAT(said, Not(HasSubstr("old")));
+}
+
+TEST(StacksNoteTest, IsOfTheHangThatEndedTheNewestRun) {
+  MemoryFileSystem fs;
+  ASSERT_TRUE(fs.CreateDirectories("/j").ok());
+  std::string lines;
+  const auto note = [&](const std::string& fields) {
+    lines += "{\"format\":\"everstep.incident.v1\"," + fields + "}\n";
+    EXPECT_TRUE(PublishFile(fs, "/j/incidents.jsonl", lines).ok());
+    return StacksNote("/j", fs);
+  };
+  EXPECT_EQ(StacksNote("/j", fs), "");
+  EXPECT_EQ(StacksNote("", fs), "");
+  EXPECT_EQ(note(R"("kind":"run_started","term":1)"), "");
+  EXPECT_EQ(note(R"("kind":"worker_hung","incident":1,"stacks":"/s1","action":"end")"),
+            "  stacks  /s1\n");
+  EXPECT_EQ(note(R"("kind":"worker_hung","incident":2,"evidence":"weak")"), "  stacks  /s1\n")
+      << "that was only told of";
+  EXPECT_EQ(note(R"("kind":"worker_failed","incident":3,"action":"end")"), "")
+      << "what ended it was no hang";
+  EXPECT_EQ(note(R"("kind":"worker_hung","incident":4,"stacks":"/s2","action":"end")"),
+            "  stacks  /s2\n");
+  EXPECT_EQ(note(R"("kind":"run_started","term":2)"), "");
 }
 
 }  // namespace

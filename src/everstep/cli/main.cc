@@ -181,6 +181,7 @@ int EverstepMain(int argc, char** argv) {
   AddReport(root, &invocation);
   AddRecords(root, &invocation);
   AddCheckpoint(root, &invocation);
+  AddPythonPath(root, &invocation);
 
   const absl::Status verbs = CheckVerbs(root, arguments);
   if (!verbs.ok()) return Fail(verbs);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/status.h"
+#include "everstep/base/task.h"
 #include "everstep/cli/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/job/directory.h"
@@ -39,6 +40,7 @@ class Reckoner {
   Reckoner(const IncidentLog& log, const std::optional<JobStatus>& status, bool vanished)
       : records_(log.records), status_(status), vanished_(vanished) {
     report_.unreadable = log.unreadable;
+    report_.gang = status.has_value() && status->gang;
   }
 
   JobReport Run() {
@@ -46,8 +48,7 @@ class Reckoner {
       const JobRecord& r = records_[i];
       if (r.kind == kind::kRunStarted) {
         AddRun(i);
-      } else if (r.kind == kind::kCheckpointFailed || r.kind == kind::kCheckpointRejected ||
-                 r.kind == kind::kStorageSlow || r.kind == kind::kStopped) {
+      } else if (CostsNothing(r)) {
         report_.notes.push_back(r);
       } else if (r.incident != 0 && r.kind != kind::kRecovered) {
         AddIncident(i);
@@ -64,6 +65,14 @@ class Reckoner {
   }
 
  private:
+  // Of a gang also what was only told of: silence, no checkpoint, an evaluator that is left out.
+  bool CostsNothing(const JobRecord& r) const {
+    return r.kind == kind::kCheckpointFailed || r.kind == kind::kCheckpointRejected ||
+           r.kind == kind::kStorageSlow || r.kind == kind::kStopped ||
+           r.kind == kind::kNoCheckpoint || (r.kind == kind::kWorkerHung && r.action.empty()) ||
+           (report_.gang && r.kind == kind::kWorkerFailed && r.action.empty());
+  }
+
   // Until the record at `begin` says no more: when was the run of `term` heard last?
   double HeardLast(size_t begin, int64_t term) const {
     double heard = 0;
@@ -98,6 +107,7 @@ class Reckoner {
       // The last one: a run that restarted may have been further before.
       if (r.step.has_value() && r.kind != kind::kRecovered) run.step = r.step;
       if (r.kind == kind::kTraining && r.step.has_value()) began_at = began_at.value_or(*r.step);
+      if (r.kind == kind::kTraining && report_.gang) report_.trained = true;
       if (began_at.has_value() && r.step.value_or(0) > *began_at) report_.trained = true;
       if (r.kind == kind::kRunEnded) {
         run.exit_code = r.exit_code.value_or(0);
@@ -140,14 +150,17 @@ class Reckoner {
     std::vector<Span> spans;
     size_t i = at + 1;
     const JobRecord* recovered = nullptr;
+    bool all_again = false;
     for (; i < records_.size(); ++i) {
       const JobRecord& r = records_[i];
       if (r.kind == kind::kRecovered && r.incident == first.incident) recovered = &r;
+      all_again = all_again || (recovered == nullptr && r.kind == kind::kTraining);
       // The next training of another run is where the job went on, if it did not before.
       if (recovered != nullptr || (r.kind == kind::kTraining && r.term > first.term)) break;
     }
     if (recovered != nullptr) {
       incident.recovered = true;
+      incident.alone = report_.gang && !all_again && first.action == "restart";
       incident.repeated_steps = recovered->repeated_steps.value_or(0);
       spans.push_back(
           {TimeOf(*recovered) - recovered->lost_seconds.value_or(0), TimeOf(*recovered)});
@@ -155,7 +168,11 @@ class Reckoner {
       Unrecovered(at, i, &incident, &spans);
     }
     for (const Span& span : spans) incident.lost_seconds += std::max(0.0, span.end - span.begin);
-    lost_.insert(lost_.end(), spans.begin(), spans.end());
+    const Task task = Task::Parse(first.task).value_or(Task{});
+    const bool others_wait = task.type == "chief" || task.type == "ps";
+    if (task.type != "evaluator" && (others_wait || !incident.alone)) {
+      lost_.insert(lost_.end(), spans.begin(), spans.end());
+    }
     report_.incidents.push_back(std::move(incident));
   }
 

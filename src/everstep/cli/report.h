@@ -5,6 +5,10 @@
 //   one that ended its run: until the run's end, and the steps that the next run repeated;
 //   a run that vanished: from when it was heard last until the next one trained, and the steps that
 //   this repeated.
+//   a task of a gang that was restarted alone costs the others nothing, unless they wait for it: a
+//   chief or a parameter server.
+// Of a gang it is not seen what is done again after a restart, except steps that its heartbeats
+// tell of.
 // Repeated steps that no record times are taken to last as long as they did the first time.
 // Wall time is that of the runs, and after a run that vanished until the next began.
 #pragma once
@@ -38,17 +42,20 @@ struct IncidentReport {
   double lost_seconds = 0;
   double idle_seconds = 0;     // of them, in which no run was there
   int64_t repeated_steps = 0;  // known once it is recovered
+  bool alone = false;          // a task of a gang was restarted while the others went on
 };
 
 struct JobReport {
   std::vector<RunReport> runs;
   std::vector<IncidentReport> incidents;
-  std::vector<JobRecord> notes;  // what cost no step: checkpoints that failed, being stopped
-  int64_t unreadable = 0;        // lines
+  // What cost no step: checkpoints that failed, being stopped, silence that was only told of.
+  std::vector<JobRecord> notes;
+  int64_t unreadable = 0;  // lines
   double wall_seconds = 0;
   double lost_seconds = 0;     // at most the wall time
   int64_t repeated_steps = 0;  // of all incidents
   bool trained = false;        // some step was done; else goodput says nothing
+  bool gang = false;           // the program is no native one: what it did is counted by time
   double goodput = 1;          // 1 - lost / wall
 };
 

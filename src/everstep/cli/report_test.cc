@@ -237,5 +237,87 @@ TEST_F(ReportTest, ForScriptsItIsJson) {
   EXPECT_DOUBLE_EQ(json["goodput"], 0.9);
 }
 
+// --- gangs ---
+
+class GangReportTest : public ReportTest {
+ protected:
+  GangReportTest() {
+    status_ = JobStatus{"running"};
+    status_->gang = true;
+    status_->term = 1;
+    status_->time = At(40);
+    Line(0, R"("kind":"run_started","term":1)");
+    Line(0, R"("kind":"training","term":1)");
+  }
+  void End(double second) { Line(second, R"("kind":"run_ended","term":1,"exit_code":0)"); }
+};
+
+TEST_F(GangReportTest, AHangIsToldWithItsEvidenceItsStacksAndItsCost) {
+  Line(
+      10,
+      R"("kind":"worker_hung","incident":1,"term":1,"task":"worker:1","cause":"worker:1 is stopped by a signal since 5.0 s","evidence":"strong","stacks":"/j/logs/worker_1/stacks-2.txt","log":"/l","action":"restart")");
+  Line(15, R"("kind":"training","term":1)");
+  Line(20, R"("kind":"recovered","incident":1,"term":1,"lost_seconds":15)");
+  End(100);
+  const JobReport report = Make();
+  EXPECT_FALSE(report.incidents.at(0).alone);
+  EXPECT_DOUBLE_EQ(report.lost_seconds, 15);
+  const std::string text = ReportText(report);
+  EXPECT_THAT(text, HasSubstr("since 5.0 s, on strong evidence\n"
+                              "       restart, recovered: 15.0 s lost\n"
+                              "       log /l\n"
+                              "       stacks /j/logs/worker_1/stacks-2.txt\n"));
+  EXPECT_THAT(text, HasSubstr("1 incident, 15.0 s lost; goodput 85.0 %\n"
+                              "  by time only: what was done again after a restart is not seen\n"));
+}
+
+TEST_F(GangReportTest, WhatWasOnlyToldOfCostsNothing) {
+  Line(
+      10,
+      R"("kind":"worker_hung","incident":1,"term":1,"cause":"shows no progress for 63 s","evidence":"weak")");
+  Line(20, R"("kind":"no_checkpoint","incident":2,"term":1,"cause":"a restart would lose 31 min")");
+  Line(25, R"("kind":"checkpoint_rejected","incident":3,"term":1,"cause":"ckpt-5 is damaged")");
+  Line(
+      30,
+      R"("kind":"worker_failed","incident":4,"term":1,"task":"evaluator:0","cause":"it is not started again")");
+  End(40);
+  const JobReport report = Make();
+  EXPECT_TRUE(report.incidents.empty());
+  EXPECT_EQ(report.notes.size(), 4u);
+  const std::string text = ReportText(report);
+  EXPECT_THAT(text, HasSubstr("worker_hung (weak evidence): shows no progress for 63 s\n"));
+  EXPECT_THAT(text, HasSubstr("no_checkpoint: a restart would lose 31 min\n"));
+  EXPECT_THAT(text, HasSubstr("0 incidents, 0.0 s lost; goodput 100.0 %\n"));
+  EXPECT_THAT(text, Not(HasSubstr("by time only")));
+}
+
+TEST_F(GangReportTest, ATaskThatIsRestartedAloneCostsTheOthersOnlyWhatTheyWaitForIt) {
+  Line(5, R"("kind":"worker_failed","incident":1,"term":1,"task":"worker:1","action":"restart")");
+  Line(9, R"("kind":"recovered","incident":1,"term":1,"lost_seconds":4)");
+  Line(10, R"("kind":"worker_failed","incident":2,"term":1,"task":"ps:0","action":"restart")");
+  Line(20, R"("kind":"recovered","incident":2,"term":1,"lost_seconds":10)");
+  End(100);
+  const JobReport report = Make();
+  EXPECT_TRUE(report.incidents.at(0).alone);
+  EXPECT_DOUBLE_EQ(report.incidents[0].lost_seconds, 4);
+  EXPECT_DOUBLE_EQ(report.lost_seconds, 10);
+  EXPECT_THAT(ReportText(report), HasSubstr("restart of it alone, back after 4.0 s\n"));
+  const auto json = nlohmann::json::parse(ReportJson(report));
+  EXPECT_EQ(json["gang"], true);
+  EXPECT_EQ(json["incidents"][0]["alone"], true);
+}
+
+TEST_F(GangReportTest, StepsOfHeartbeatsCountAsSteps) {
+  Line(
+      10,
+      R"("kind":"worker_failed","incident":1,"term":1,"task":"worker:1","step":50,"action":"restart")");
+  Line(12, R"("kind":"training","term":1)");
+  Line(15,
+       R"("kind":"recovered","incident":1,"term":1,"step":50,"lost_seconds":5,"repeated_steps":7)");
+  End(50);
+  EXPECT_EQ(Make().repeated_steps, 7);
+  EXPECT_THAT(ReportText(Make()), HasSubstr("recovered: 5.0 s lost, 7 steps repeated\n"));
+}
+
 }  // namespace
 }  // namespace everstep

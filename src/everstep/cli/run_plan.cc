@@ -13,8 +13,10 @@
 #include "everstep/cli/command.h"
 #include "everstep/cli/host.h"
 #include "everstep/cli/job_choice.h"
+#include "everstep/cli/traps.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
+#include "everstep/env/gpu.h"
 #include "everstep/env/port.h"
 #include "everstep/job/status.h"
 #include "everstep/trust/secret.h"
@@ -112,8 +114,19 @@ absl::StatusOr<RunPlan> MakePlan(const RunArguments& arguments,
   if (program.empty()) EV_RETURN_IF_ERROR(GoWhereItWasNamed(&plan));
   EV_RETURN_IF_ERROR(CheckProgram(plan.program));
   EV_RETURN_IF_ERROR(CheckBaseline(plan.spec.cpu_baseline, ProcessorCapability()));
+  // With tasks on other hosts nobody knows yet which will be here.
+  if (plan.slots >= plan.spec.Tasks()) {
+    EV_RETURN_IF_ERROR(
+        CheckGpus(plan.spec, plan.spec.chiefs + plan.spec.workers, GetEnvironment, CountGpus()));
+  }
   EV_RETURN_IF_ERROR(PlanListening(arguments, &plan));
   plan.notes = NotesOn(plan.spec, plan.slots);
+  if (!arguments.dry_run) {
+    for (std::string& trap :
+         FindTraps({plan.spec, plan.program, GetEnvironment, RealFileSystem(), LookAtPackages})) {
+      plan.notes.push_back(std::move(trap));
+    }
+  }
   return plan;
 }
 

@@ -87,8 +87,15 @@ std::string StateOf(const JobGlance& g) {
   return absl::StrCat("vanished", heard, resume);
 }
 
+// Of a gang only its heartbeats tell.
+Step StepOf(const JobStatus& s) {
+  Step step = s.step;
+  for (const TaskStatus& task : s.tasks) step = std::max(step, s.gang ? task.step : 0);
+  return step;
+}
+
 std::string ProgressOf(const JobStatus& s) {
-  std::string text = absl::StrCat(s.step);
+  std::string text = absl::StrCat(StepOf(s));
   if (s.scalars.total_steps > 0) absl::StrAppend(&text, " of ", s.scalars.total_steps);
   if (s.scalars.epochs > 0) {
     absl::StrAppend(&text, ", epoch ", s.scalars.epoch + 1, " of ", s.scalars.epochs);
@@ -114,6 +121,54 @@ std::string CheckpointOf(const JobGlance& g) {
   }
   if (!g.checkpoint.has_value()) return "none";
   return g.checkpoint->Describe();
+}
+
+// Of a gang: the newest that was seen, and what a restart would cost.
+std::string GangCheckpointOf(const JobGlance& g) {
+  const JobStatus& s = *g.status;
+  const double since = g.heard_seconds_ago.value_or(0);
+  const bool runs = g.life == JobLife::kRunning && s.phase == "running";
+  const std::string loss =
+      runs ? absl::StrCat(": a restart would lose ", AgeText(s.unsaved_seconds + since)) : "";
+  if (s.checkpoint_path.empty()) {
+    return absl::StrCat("none seen", loss);
+  }
+  return absl::StrCat(s.checkpoint_path, ", ", AgeText(s.checkpoint_age_seconds + since), " ago",
+                      loss);
+}
+
+std::string MemoryText(int64_t bytes) {
+  if (bytes >= int64_t{10} << 30) return absl::StrFormat("%d GiB", bytes >> 30);
+  return absl::StrFormat("%d MiB", bytes >> 20);
+}
+
+// The tasks of a gang, a line each, under headings; columns as wide as what stands in them.
+// `said_ago`: how many seconds ago the status was written.
+std::string GangTable(const std::vector<TaskStatus>& tasks, double said_ago) {
+  std::vector<std::vector<std::string>> rows = {
+      {"task", "state", "step", "silent", "cores", "memory", "host", "seen"}};
+  for (const TaskStatus& t : tasks) {
+    const bool known = !t.seen.empty();
+    rows.push_back({t.task, t.phase.empty() ? t.state : absl::StrCat(t.state, ", ", t.phase),
+                    t.step > 0 ? absl::StrCat(t.step) : "-",
+                    known ? AgeText(t.silent_seconds + said_ago) : "-",
+                    known ? absl::StrFormat("%.1f", t.cores) : "-",
+                    known ? MemoryText(t.memory_bytes) : "-", NameOfHost(t.host),
+                    known ? t.seen : "nothing yet"});
+  }
+  std::vector<size_t> width(rows[0].size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    text += "  ";
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      absl::StrAppendFormat(&text, "%-*s  ", static_cast<int>(width[i]), row[i]);
+    }
+    absl::StrAppend(&text, row.back(), "\n");
+  }
+  return text;
 }
 
 std::string RestartsOf(const JobGlance& g) {
@@ -187,8 +242,8 @@ std::string GlanceText(const JobGlance& g) {
   if (!g.status.has_value()) return text;
   const JobStatus& s = *g.status;
   if (g.life == JobLife::kRunning) absl::StrAppend(&text, Row("phase", PhaseOf(s)));
-  absl::StrAppend(&text, Row("step", ProgressOf(s)));
-  absl::StrAppend(&text, Row("checkpoint", CheckpointOf(g)));
+  if (!s.gang || StepOf(s) > 0) absl::StrAppend(&text, Row("step", ProgressOf(s)));
+  absl::StrAppend(&text, Row("checkpoint", s.gang ? GangCheckpointOf(g) : CheckpointOf(g)));
   const bool done = g.life == JobLife::kEnded && g.outcome && g.outcome->code == kExitDone;
   if (!done) absl::StrAppend(&text, Row("restarts", RestartsOf(g)));
   if (s.incidents > 0) {
@@ -196,6 +251,7 @@ std::string GlanceText(const JobGlance& g) {
                                                          ShellQuoted({g.job}), " tells more")));
   }
   if (g.life != JobLife::kRunning) return text;
+  if (s.gang) return text + GangTable(s.tasks, g.heard_seconds_ago.value_or(0));
   for (const TaskStatus& task : s.tasks) {
     absl::StrAppend(&text, TaskLine(task, g.heard_seconds_ago.value_or(0)));
   }

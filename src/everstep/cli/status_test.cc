@@ -169,5 +169,74 @@ TEST_F(StatusTest, ForScriptsItIsJson) {
   EXPECT_GT(json["heard_seconds_ago"], -1);
 }
 
+class GangStatusTest : public StatusTest {
+ protected:
+  GangStatusTest() {
+    status_.gang = true;
+    status_.phase = "running";
+    status_.line = "running: 2 processes";
+    status_.term = 3;
+    status_.unsaved_seconds = 185;
+    status_.time = "2026-11-30T19:30:07.123Z";
+    TaskStatus chief{"chief:0", "a", "running", "train", 120, 1};
+    chief.cores = 1.25;
+    chief.memory_bytes = int64_t{512} << 20;
+    chief.seen = "output 1 s ago";
+    TaskStatus worker{"worker:0", "b", "stopped", "", 0, 63};
+    worker.seen = "output 63 s ago";
+    worker.memory_bytes = int64_t{12} << 30;
+    status_.tasks = {chief, worker, {"ps:0", "b", "running", "", 0, 0}};
+  }
+  // As if it had been said just now.
+  std::string Text(JobLife life = JobLife::kRunning) {
+    JobGlance glance;
+    glance.job = "/j";
+    glance.life = life;
+    glance.term = TermHolder{};
+    glance.status = status_;
+    glance.heard_seconds_ago = 0;
+    return GlanceText(glance);
+  }
+  JobStatus status_;
+};
+
+TEST_F(GangStatusTest, EachTaskIsALineOfATable) {
+  const std::string text = Text();
+  EXPECT_THAT(text,
+              HasSubstr("  task      state           step  silent  cores  memory   host  seen\n"
+                        "  chief:0   running, train  120   1 s     1.2    512 MiB  a     output "
+                        "1 s ago\n"
+                        "  worker:0  stopped         -     1 min   0.0    12 GiB   b     output "
+                        "63 s ago\n"
+                        "  ps:0      running         -     -       -      -        b     "
+                        "nothing yet\n"));
+  EXPECT_THAT(text, HasSubstr("  step         120\n"));
+  EXPECT_THAT(text, Not(HasSubstr("heard ")));
+}
+
+TEST_F(GangStatusTest, SaysWhatARestartWouldLose) {
+  EXPECT_THAT(Text(), HasSubstr("  checkpoint   none seen: a restart would lose 3 min\n"));
+  status_.checkpoint_path = "/ckpt/ckpt-5";
+  status_.checkpoint_age_seconds = 190;
+  EXPECT_THAT(Text(), HasSubstr("  checkpoint   /ckpt/ckpt-5, 3 min ago: a restart would lose 3 "
+                                "min\n"));
+  EXPECT_THAT(Text(JobLife::kVanished), HasSubstr("  checkpoint   /ckpt/ckpt-5, 3 min ago\n"));
+  status_.phase = "restarting";
+  EXPECT_THAT(Text(), Not(HasSubstr("would lose")));
+}
+
+TEST_F(GangStatusTest, NoStepIsToldWhereNoneIsKnown) {
+  for (TaskStatus& task : status_.tasks) task.step = 0;
+  EXPECT_THAT(Text(), Not(HasSubstr("\n  step ")));
+}
+
+TEST_F(GangStatusTest, AJobThatHasSavedSomethingMayGoOn) {
+  const std::string correct = WhatNext(fs_, "/j", 1, {"train"});
+  EXPECT_THAT(correct, HasSubstr("it would fail again: correct it"));
+  status_.checkpoint_path = "/ckpt/ckpt-5";
+  ASSERT_TRUE(PublishFile(fs_, StatusPath("/j"), ToStatusJson(status_)).ok());
+  EXPECT_EQ(WhatNext(fs_, "/j", 1, {"train"}), "go on with it by everstep run --resume /j");
+}
+
 }  // namespace
 }  // namespace everstep

@@ -22,8 +22,9 @@ struct SocketAddress {
 };
 
 // The addresses of `host` (a name, or a number as "10.0.0.1", "::1", "fe80::1%eth0"), best first,
-// never none, each with `port`. kUnavailable when there is no such host or no server answers,
-// kDeadlineExceeded, kAborted once `cancel_fd` is readable. Numbers never wait.
+// never none, each with `port`. localhost is this host, whatever files and servers say.
+// kUnavailable when there is no such host or no server answers, kDeadlineExceeded, kAborted once
+// `cancel_fd` is readable. Numbers never wait.
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host, int port,
                                                    Deadline deadline, int cancel_fd = -1);
 

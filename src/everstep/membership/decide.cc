@@ -15,16 +15,20 @@
 namespace everstep {
 namespace {
 
+std::string Processes(int number) {
+  return absl::StrCat(number, number == 1 ? " process" : " processes");
+}
+
 std::string NotExited(int processes) {
-  return absl::StrCat(processes, processes == 1 ? " process has" : " processes have",
-                      " not exited yet");
+  return absl::StrCat(Processes(processes), processes == 1 ? " has" : " have", " not exited yet");
 }
 
 }  // namespace
 
 const char* NameOf(WorkerState state) {
-  constexpr const char* kNames[] = {"ordered", "greeted", "linking", "synced",   "training",
-                                    "closing", "closed",  "leaving", "stopping", "gone"};
+  constexpr const char* kNames[] = {"ordered",  "greeted",  "linking", "synced",
+                                    "training", "closing",  "closed",  "leaving",
+                                    "running",  "stopping", "gone"};
   static_assert(sizeof kNames / sizeof kNames[0] == static_cast<size_t>(WorkerState::kCount));
   return kNames[static_cast<size_t>(state)];
 }
@@ -34,7 +38,17 @@ absl::Status CheckJob(const JobOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("a job needs at least one worker, not ", options.workers));
   }
-  if (options.replicas < options.workers) {
+  if (options.chiefs < 0 || options.chiefs > 1 || options.evaluators < 0 ||
+      options.evaluators > 1 || options.parameter_servers < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a job has at most one chief and one evaluator, not ", options.chiefs, " and ",
+                     options.evaluators));
+  }
+  if (options.parameter_servers > 0 && options.chiefs == 0) {
+    return absl::InvalidArgumentError(
+        "parameter servers need a chief that coordinates them; give --chief 1");
+  }
+  if (options.replicas < options.workers && !options.SaidToBeGang()) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.replicas, " replicas are too few for ", options.workers,
         " workers: each worker runs at least one, and the extra workers would be spares, which are "
@@ -52,6 +66,9 @@ JobState MakeJob(JobOptions options) {
   state.next_incident = state.options.first_incident;
   state.restarts.term = state.options.term;
   state.restarts.max_restarts = state.options.max_restarts;
+  state.restarts.gang = state.options.SaidToBeGang();
+  state.evaluator_restarts = state.restarts;
+  state.evaluator_restarts.gang = true;
   state.line = "waiting for agents";
   return state;
 }
@@ -81,7 +98,9 @@ void Decider::Begin() {
     worker.last_beat += gap;
     worker.complained_at += gap;
     if (worker.trouble) worker.trouble->since += gap;
+    worker.vitals_at.reset();
   }
+  if (state_.gang.hang) state_.gang.hang->since += gap;
   if (state_.trouble_since) *state_.trouble_since += gap;
 }
 
@@ -94,12 +113,19 @@ void Decider::On(const AgentSaid& said) {
     return OnExited(*exited);
   }
   if (const auto* stop = std::get_if<StopRequest>(&said.message)) StopRequested(stop->reason);
+  if (const auto* vitals = std::get_if<Vitals>(&said.message)) OnVitals(*vitals);
+  if (const auto* seen = std::get_if<CheckpointSeen>(&said.message)) OnCheckpointSeen(*seen);
+  if (const auto* stacks = std::get_if<Stacks>(&said.message)) OnStacks(*stacks);
+  if (const auto* ports = std::get_if<Ports>(&said.message)) OnPorts(said.agent, *ports);
+  if (const auto* note = std::get_if<Note>(&said.message)) OnAgentNote(said.agent, *note);
 }
 
 void Decider::On(const AgentStreamLost& lost) {
   auto it = state_.agents.find(lost.agent);
   if (it == state_.agents.end()) return;
-  if (state_.phase == JobPhase::kGathering) {
+  const bool used = std::any_of(state_.workers.begin(), state_.workers.end(),
+                                [&](const auto& worker) { return worker.agent == lost.agent; });
+  if (state_.phase == JobPhase::kGathering && !used) {
     Log(absl::StrCat("agent ", lost.agent, " has gone before the job began"));
     // It may have processes of an earlier start that must not be forgotten.
     it->second.lost = it->second.away = true;
@@ -167,6 +193,8 @@ void Decider::On(const Tick&) {
   if (!IsStopping()) Diagnose();
   if (!IsStopping()) LookForForeverWaiting();
   if (!IsStopping()) TellOfSilence();
+  if (!IsStopping()) RecogniseGang();
+  if (!IsStopping() && IsGang()) WatchGang();
   if (IsEnding()) WatchEnding();
   if (IsRestarting()) WatchRestart();
   SendProgress();
@@ -245,7 +273,7 @@ std::string Decider::Line() const {
   const int workers = static_cast<int>(state_.workers.size());
   switch (state_.phase) {
     case JobPhase::kGathering:
-      return absl::StrCat("waiting for ", MoreSlots(state_.options.workers - Slots()));
+      return absl::StrCat("waiting for ", MoreSlots(Needed() - Slots()));
     case JobPhase::kStarting:
       return absl::StrCat("starting: ", Count(WorkerState::kGreeted), " of ", workers,
                           " workers have said hello");
@@ -256,14 +284,18 @@ std::string Decider::Line() const {
       if (state_.trouble_since) return "finding out what failed";
       return absl::StrCat("training in view ", state_.view.id.ToString(), " with ", workers,
                           workers == 1 ? " worker" : " workers");
+    case JobPhase::kRunning:
+      if (state_.gang.hang) return "finding out what hangs";
+      if (state_.trouble_since) return "finding out what failed";
+      return absl::StrCat("running: ", Processes(Remaining()));
     case JobPhase::kRestarting:
-      if (AllAre(WorkerState::kGone)) {
+      if (Remaining() == 0) {
         return absl::StrCat("restarting: begins ", SecondsText(state_.restarting->back_off),
                             " after the failure, once that is on record");
       }
-      return absl::StrCat("restarting: ", NotExited(workers - Count(WorkerState::kGone)));
+      return absl::StrCat("restarting: ", NotExited(Remaining()));
     case JobPhase::kEnding:
-      return absl::StrCat("ending: ", NotExited(workers - Count(WorkerState::kGone)));
+      return absl::StrCat("ending: ", NotExited(Remaining()));
     case JobPhase::kEnded:
       break;
   }

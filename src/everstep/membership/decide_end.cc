@@ -1,4 +1,5 @@
 // membership: Decide, from the decision to end to the last word.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,9 +39,21 @@ void Decider::EndForStates(std::string reason) {
 std::vector<WorkerEntry*> Decider::Alive() {
   std::vector<WorkerEntry*> alive;
   for (WorkerEntry& worker : state_.workers) {
-    if (!worker.exited) alive.push_back(&worker);
+    if (!worker.exited && !(IsRestarting() && Stays(worker))) alive.push_back(&worker);
   }
   return alive;
+}
+
+// An evaluator is beside the gang: it has no part in its restarts. One that is over stays so.
+bool Decider::Stays(const WorkerEntry& worker) const {
+  return IsEvaluator(worker.task) && (worker.over || !worker.exited);
+}
+
+int Decider::Remaining() const {
+  return static_cast<int>(
+      std::count_if(state_.workers.begin(), state_.workers.end(), [&](const WorkerEntry& worker) {
+        return worker.state != WorkerState::kGone && !(IsRestarting() && Stays(worker));
+      }));
 }
 
 // Whoever can be spoken to is asked; for the others their agent sees to it.
@@ -59,7 +72,10 @@ void Decider::TellToStop(std::vector<WorkerEntry*> workers) {
     } else {
       // One that is silent though alive is stopped or stuck: it would not hear SIGTERM.
       const bool lost = worker->trouble && worker->trouble->lost;
-      const Duration grace = lost ? Duration(0) : stop.grace;
+      const bool hung = worker->trouble && worker->trouble->hung;
+      const Duration grace =
+          lost ? Duration(0)
+               : std::min(stop.grace, hung ? state_.options.restart_grace : stop.grace);
       worker->killed = true;
       TellAgent(worker->agent, Kill{worker->incarnation, grace});
     }
@@ -161,6 +177,7 @@ void Decider::EndIfAllGone() {
 void Decider::End() {
   state_.phase = JobPhase::kEnded;
   SendProgress();
+  TellConsequences();
   const Ending& ending = *state_.ending;
   std::string reason = ending.reason;
   JobRecord record = RecordOf(record_kind::kRunEnded);

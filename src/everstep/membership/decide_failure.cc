@@ -44,7 +44,8 @@ void Decider::OnExited(const Exited& exited) {
   if (worker == nullptr || worker->exited) return;
   worker->exited = true;
   if (IsEnding()) return OnExitAtEnd(*worker, exited);
-  if (IsRestarting()) return OnExitAtRestart(*worker);
+  if (IsRestarting() && !IsEvaluator(worker->task)) return OnExitAtRestart(*worker);
+  if (IsGang()) return OnGangExit(*worker, exited);
   OnExitBeforeEnd(*worker, exited);
   if (!IsStopping()) Diagnose();
 }
@@ -149,6 +150,7 @@ void Decider::GiveUpLost() {
             absl::StrCat("was lost with its host ", HostForPeople(agent.self.host), ": agent ",
                          name, " was silent for ", SecondsText(now_ - agent.away_since)));
       worker.trouble->lost = true;
+      if (IsGang()) worker.trouble->since = agent.away_since;
     }
   }
   if (IsStopping()) return;
@@ -182,6 +184,7 @@ void Decider::CloseView(const std::string& reason) {
 // Names the cause once it can be told from the consequences.
 void Decider::Diagnose() {
   if (!state_.trouble_since || now_ - *state_.trouble_since < state_.options.settle) return;
+  if (IsGang()) return DiagnoseGang();
   const bool awaited = std::any_of(
       state_.workers.begin(), state_.workers.end(),
       [](const WorkerEntry& worker) { return worker.trouble && !worker.trouble->proven; });
@@ -199,17 +202,20 @@ void Decider::Diagnose() {
 Fault Decider::FaultOf(const WorkerEntry& cause) const {
   const Trouble& trouble = *cause.trouble;
   Fault fault;
-  fault.blame = trouble.lost || cause.killed ? Blame::kOutside
-                                             : BlameFor(trouble.code, trouble.signal, trouble.oom);
+  fault.blame = trouble.lost || trouble.hung || cause.killed
+                    ? Blame::kOutside
+                    : BlameFor(trouble.code, trouble.signal, trouble.oom);
   fault.code = trouble.code;
   fault.who = NameFor(cause);
   fault.what = trouble.what;
   fault.task_index = cause.task.index;
+  fault.task = cause.task.ToString();
+  fault.early = IsEarly(cause);
   fault.history = cause.hello ? cause.hello->history : state_.origin.history;
   // Its own word if there is one; else its peers know best: they stand where it left them.
   if (cause.leaving) {
     fault.step = cause.leaving->step;
-  } else if (cause.hello) {
+  } else if (cause.hello || IsGang()) {
     fault.step = StepReached();
   }
   if (const int rank = state_.view.RankOf(cause.incarnation); rank >= 0) {
@@ -227,6 +233,7 @@ Step Decider::StepReached() const {
     if (worker.beat) step = std::max(step, worker.beat->step);
     if (worker.closed) step = std::max(step, worker.closed->step);
     if (worker.leaving) step = std::max(step, worker.leaving->step);
+    if (worker.vitals && IsGang()) step = std::max(step, worker.vitals->step);
     step = std::max(step, worker.committed);
   }
   return step;

@@ -41,8 +41,12 @@ JobRecord Decider::RecordOf(const char* kind, const WorkerEntry* worker) const {
 
 JobRecord Decider::RecordOfTrouble(const WorkerEntry& worker) const {
   const Trouble& trouble = *worker.trouble;
-  JobRecord record =
-      RecordOf(trouble.lost ? record_kind::kWorkerLost : record_kind::kWorkerFailed, &worker);
+  JobRecord record = RecordOf(trouble.hung   ? record_kind::kWorkerHung
+                              : trouble.lost ? record_kind::kWorkerLost
+                                             : record_kind::kWorkerFailed,
+                              &worker);
+  record.evidence = trouble.evidence;
+  record.stacks = trouble.stacks;
   record.exit_code = trouble.exit_code;
   if (trouble.signal != 0) record.signal = trouble.signal;
   record.oom = trouble.oom;
@@ -83,7 +87,7 @@ void Decider::OnCheckpoint(WorkerEntry& worker, const CheckpointCommitted& commi
 }
 
 void Decider::OnNote(const WorkerEntry& worker, const Note& note) {
-  if (!IsKindOfNote(note.kind) || WasNoted(worker, note)) return;
+  if (!IsKindOfNote(note.kind) || WasNoted(worker.incarnation, note)) return;
   Log(absl::StrCat(NameFor(worker), ": ", note.kind, " at step ", note.step, ": ", note.text),
       true);
   JobRecord record = RecordOf(note.kind.c_str(), &worker);
@@ -95,16 +99,16 @@ void Decider::OnNote(const WorkerEntry& worker, const Note& note) {
 
 // What is bad with storage is bad often, and for all workers; once a minute will do. Nor does a
 // worker that repeats itself after a reconnect say anything new.
-bool Decider::WasNoted(const WorkerEntry& worker, const Note& note) {
+bool Decider::WasNoted(Incarnation from, const Note& note) {
   auto& notes = state_.notes;
   if (auto it = notes.find({note.kind, note.text}); it != notes.end()) {
     const NoteHeard& heard = it->second;
     if (now_ - heard.at < kNoteInterval) return true;
-    if (heard.from == worker.incarnation && heard.step == note.step) return true;
+    if (heard.from == from && heard.step == note.step) return true;
   }
   constexpr size_t kMaxNotes = 1000;  // texts may all differ: forget rather than grow for ever
   if (notes.size() >= kMaxNotes) notes.clear();
-  notes[{note.kind, note.text}] = {now_, worker.incarnation, note.step};
+  notes[{note.kind, note.text}] = {now_, from, note.step};
   return false;
 }
 

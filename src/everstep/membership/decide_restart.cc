@@ -6,12 +6,25 @@
 #include "everstep/membership/decider.h"
 
 namespace everstep {
+namespace {
+
+std::string RestartText(const RestartBook& book, const Fault& fault, Duration back_off) {
+  std::string text = CauseText(fault);
+  if (fault.step >= 0) absl::StrAppend(&text, " at step ", fault.step);
+  absl::StrAppend(&text, "; all restart from the ",
+                  book.newest.second > 0 ? "last checkpoint" : "beginning", " (restart ",
+                  book.total, ", ", RestartsLeft(book), " left until the next checkpoint) in ",
+                  SecondsText(back_off));
+  return text;
+}
+
+}  // namespace
 
 // `record` says what failed; what is done about it is added here.
 void Decider::Fail(Fault fault, JobRecord record, const std::string& tail) {
   const RestartVerdict verdict = RestartOrEnd(state_.restarts, fault);
   const TimePoint since = state_.trouble_since.value_or(now_);
-  if (fault.blame == Blame::kLeave) {
+  if (fault.blame == Blame::kLeave && !IsGang()) {
     record.kind = record_kind::kStopped;
   } else {
     record.incident = state_.next_incident++;
@@ -25,31 +38,28 @@ void Decider::Fail(Fault fault, JobRecord record, const std::string& tail) {
     record.back_off_seconds = ToSeconds(verdict.back_off);
     state_.open_incidents.push_back({record.incident, since, fault.step});
   }
-  if (state_.restarts.native) record.restarts_left = RestartsLeft(state_.restarts);
+  if (state_.restarts.native || IsGang()) record.restarts_left = RestartsLeft(state_.restarts);
   Write(std::move(record));
   if (!verdict.restart) return BeginEnding(fault.code, verdict.reason, tail);
   BeginRestart(fault, verdict.back_off);
 }
 
 void Decider::BeginRestart(const Fault& fault, Duration back_off) {
-  const RestartBook& book = state_.restarts;
-  std::string text = CauseText(fault);
-  if (fault.step >= 0) absl::StrAppend(&text, " at step ", fault.step);
-  absl::StrAppend(&text, "; all restart from the ",
-                  book.newest.second > 0 ? "last checkpoint" : "beginning", " (restart ",
-                  book.total, ", ", RestartsLeft(book), " left until the next checkpoint) in ",
-                  SecondsText(back_off));
-  Say(std::move(text), true);
+  Say(IsGang() ? GangRestartText(fault, back_off) : RestartText(state_.restarts, fault, back_off),
+      true);
   CloseView(CauseText(fault));
   state_.restarting = Restarting{CauseText(fault), now_, back_off, state_.records};
   state_.trouble_since.reset();
   EnterPhase(JobPhase::kRestarting);
+  for (WorkerEntry& worker : state_.workers) worker.respawn.reset();
   TellToStop(Alive());
   StartAgainIfReady();
 }
 
-// What they would still save at their leisure is in the last checkpoint or is done again.
+// What they would still save at their leisure is in the last checkpoint or is done again. Of a gang
+// nobody knows that.
 Duration Decider::RestartGrace() const {
+  if (IsGang()) return state_.options.grace;
   return std::min(state_.options.grace, state_.options.restart_grace);
 }
 
@@ -93,13 +103,14 @@ void Decider::StartAgainIfReady() {
   const bool agents_known =
       std::all_of(state_.agents.begin(), state_.agents.end(),
                   [](const auto& entry) { return !entry.second.away || entry.second.lost; });
-  if (AllAre(WorkerState::kGone) && since >= restarting.back_off && on_record && agents_known) {
+  if (Remaining() == 0 && since >= restarting.back_off && on_record && agents_known) {
     StartAgain();
   }
 }
 
 // As at the very beginning, but with the agents that are there, and with lives never lived before.
 void Decider::StartAgain() {
+  TellConsequences();
   for (const WorkerEntry& worker : state_.workers) {
     if (worker.given_up) state_.agents[worker.agent].abandoned.insert(worker.incarnation);
   }
@@ -107,9 +118,11 @@ void Decider::StartAgain() {
     const bool forget = it->second.lost && it->second.abandoned.empty();
     it = forget ? state_.agents.erase(it) : std::next(it);
   }
-  state_.workers.clear();
-  state_.index_of.clear();
-  state_.count.fill(0);
+  auto& workers = state_.workers;
+  workers.erase(std::remove_if(workers.begin(), workers.end(),
+                               [&](const WorkerEntry& worker) { return !Stays(worker); }),
+                workers.end());
+  CountAgain();
   state_.cluster = ClusterSpec{};
   state_.view.members.clear();  // its number stays: the next one is higher
   state_.first_greeted = -1;

@@ -17,12 +17,6 @@
 namespace everstep {
 namespace {
 
-std::string HostPort(const std::string& address, int port) {
-  const bool bare_v6 =
-      address.find(':') != std::string::npos && !address.empty() && address.front() != '[';
-  return bare_v6 ? absl::StrCat("[", address, "]:", port) : absl::StrCat(address, ":", port);
-}
-
 std::string StateText(Step step, uint64_t digest) {
   return absl::StrFormat("step %d with digest %016x", step, digest);
 }
@@ -70,8 +64,9 @@ void Decider::OnRegister(const Register& self) {
   Log(absl::StrCat("agent ", self.agent, " of host ", HostForPeople(self.host), " offers ",
                    self.slots, " slots"));
   if (state_.phase == JobPhase::kGathering) return StartIfEnough();
-  TellAgent(self.agent, Notice{absl::StrCat("the job has its ", state_.options.workers,
-                                            " workers already; this agent stays idle")});
+  TellAgent(self.agent, Notice{absl::StrCat("the job has its ", state_.options.Tasks(),
+                                            IsGang() ? " tasks" : " workers",
+                                            " already; this agent stays idle")});
 }
 
 // Orders that went into a stream that broke may not have arrived; agents pass over those they know.
@@ -84,7 +79,8 @@ void Decider::RepeatOrders(const AgentEntry& agent, bool was_lost) {
       continue;
     }
     if (worker.exited) continue;
-    if (worker.state == WorkerState::kOrdered) TellAgent(worker.agent, SpawnOf(worker));
+    const bool unheard = worker.state == WorkerState::kRunning && !worker.vitals;
+    if (worker.state == WorkerState::kOrdered || unheard) TellAgent(worker.agent, SpawnOf(worker));
     if (worker.killed) TellAgent(worker.agent, Kill{worker.incarnation, state_.options.grace});
     // Not on account of its agent's death, then.
     const bool told = worker.leaving && worker.leaving->reason == LeaveReason::kToldToLeave;
@@ -100,11 +96,17 @@ int Decider::Slots() const {
   return slots;
 }
 
+int Decider::Needed() const {
+  int needed = state_.options.Tasks();
+  for (const WorkerEntry& worker : state_.workers) needed -= worker.over ? 1 : 0;
+  return needed;
+}
+
 void Decider::StartIfEnough() {
-  const int slots = Slots();
-  if (slots >= state_.options.workers) return OrderWorkers();
+  const int missing = Needed() - Slots();
+  if (missing <= 0) return OrderWorkers();
   state_.last_notice = now_;
-  Say(absl::StrCat("waiting for ", MoreSlots(state_.options.workers - slots)));
+  Say(absl::StrCat("waiting for ", MoreSlots(missing)));
 }
 
 void Decider::WaitForAgents() {
@@ -115,48 +117,16 @@ void Decider::WaitForAgents() {
         absl::StrCat(name, " on ", HostForPeople(agent.self.host), " with ", agent.self.slots));
   }
   const std::string list = have.empty() ? "no agent is here" : "here are " + NamesOf(have);
-  const int missing = state_.options.workers - Slots();
+  const int missing = Needed() - Slots();
   if (now_ - state_.started >= state_.options.agents_deadline) {
-    BeginEnding(kExitNotNow,
-                absl::StrCat(missing, " of ", state_.options.workers, " slots are missing after ",
-                             SecondsText(state_.options.agents_deadline), "; ", list,
-                             "; start more agents, or ask for fewer workers"));
+    BeginEnding(kExitNotNow, absl::StrCat(missing, " of ", Needed(), " slots are missing after ",
+                                          SecondsText(state_.options.agents_deadline), "; ", list,
+                                          "; start more agents, or ask for fewer ",
+                                          IsGang() ? "tasks" : "workers"));
   } else if (now_ - state_.last_notice >= state_.options.notice_interval) {
     state_.last_notice = now_;
     Say(absl::StrCat("waiting for ", MoreSlots(missing), "; ", list));
   }
-}
-
-void Decider::OrderWorkers() {
-  std::vector<const AgentEntry*> order;
-  for (const auto& [name, agent] : state_.agents) {
-    if (!agent.lost) order.push_back(&agent);
-  }
-  std::sort(order.begin(), order.end(), [](const AgentEntry* a, const AgentEntry* b) {
-    return std::tie(a->self.host, a->self.agent) < std::tie(b->self.host, b->self.agent);
-  });
-  for (const AgentEntry* agent : order) {
-    for (int slot = 0; slot < agent->self.slots; ++slot) {
-      const int index = static_cast<int>(state_.workers.size());
-      if (index == state_.options.workers) break;
-      WorkerEntry worker;
-      worker.task = {"worker", index};
-      worker.incarnation = state_.next_incarnation++;
-      worker.agent = agent->self.agent;
-      worker.slot = slot;
-      state_.index_of[worker.incarnation] = index;
-      state_.cluster.jobs["worker"].push_back(
-          HostPort(agent->self.address, agent->self.ports[slot]));
-      state_.workers.push_back(std::move(worker));
-      ++state_.count[static_cast<size_t>(WorkerState::kOrdered)];
-    }
-  }
-  EnterPhase(JobPhase::kStarting);
-  for (const WorkerEntry& worker : state_.workers) TellAgent(worker.agent, SpawnOf(worker));
-}
-
-Spawn Decider::SpawnOf(const WorkerEntry& worker) const {
-  return {worker.task, worker.incarnation, state_.cluster, state_.options.settings};
 }
 
 // ---- workers ----
@@ -170,6 +140,13 @@ void Decider::OnHello(WorkerEntry& worker, const Hello& hello) {
   worker.hello = hello;
   Tell({worker.incarnation}, Welcome{state_.options.term});
   if (IsStopping()) return TellToStop({&worker});
+  if (IsGang() && state_.options.SaidToBeGang()) {
+    return BeginEnding(kExitConfiguration,
+                       absl::StrCat(NameFor(worker),
+                                    " has said hello: this program is a native one; leave --gang "
+                                    "and the roles out"));
+  }
+  if (IsGang()) BecomeNative();
   state_.restarts.native = true;
   if (!(hello.task == worker.task)) {
     return Prove(worker, kExitOurFault, absl::StrCat("says that it is ", hello.task.ToString()));

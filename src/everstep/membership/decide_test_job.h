@@ -96,7 +96,7 @@ class TestJob {
 
   // N workers, two for each of the hosts a, b, ...
   void Gather() {
-    const int n = options.workers;
+    const int n = options.Tasks();
     for (int i = 0; i < n; i += 2) {
       const std::string host(1, static_cast<char>('a' + i / 2));
       AgentRegisters("agent-" + host, host, std::min(2, n - i));
@@ -112,7 +112,64 @@ class TestJob {
     for (int i = 0; i < options.workers; ++i) Syncs(i);
   }
   void AllExit(int wait_status = 0) {
-    for (int i = 0; i < options.workers; ++i) Exits(i, wait_status);
+    for (int i = 0; i < options.Tasks(); ++i) Exits(i, wait_status);
+  }
+
+  // --- gangs ---
+
+  // What is seen of a process that goes on.
+  static Vitals GoingOn() {
+    Vitals vitals;
+    vitals.idle_limit = 60 * kSecond;
+    vitals.cpu = 1;
+    vitals.seen = "output 0 s ago";
+    return vitals;
+  }
+  void Sees(int index, Vitals vitals) {
+    vitals.incarnation = state.workers[index].incarnation;
+    Feed(AgentSaid{state.workers[index].agent, vitals});
+  }
+  void SeesCheckpoint(const std::string& path, Duration age = {}) {
+    Feed(AgentSaid{"agent-a", CheckpointSeen{state.workers[0].incarnation, path, age}});
+  }
+  void Answers(int index, const std::string& stacks) {
+    const WorkerEntry& worker = state.workers[index];
+    Feed(AgentSaid{worker.agent, Stacks{worker.incarnation, stacks,
+                                        absl::StrCat("/stacks-", worker.task.ToString())}});
+  }
+  int IndexOf(const std::string& task) const {
+    for (size_t i = 0; i < state.workers.size(); ++i) {
+      if (state.workers[i].task.ToString() == task) return static_cast<int>(i);
+    }
+    return -1;
+  }
+  Incarnation LifeOf(const std::string& task) const {
+    return state.workers.at(IndexOf(task)).incarnation;
+  }
+  // All that people were told so far, a line each.
+  std::string Told() const {
+    std::string text;
+    for (const auto& [name, orders] : to_agents) {
+      for (const AgentOrder& order : orders) {
+        if (const auto* notice = std::get_if<Notice>(&order)) text += notice->text + "\n";
+      }
+      if (!text.empty()) break;
+    }
+    return text;
+  }
+  // The tasks that an agent was told to start, in this order.
+  std::vector<std::string> Spawned() const { return TasksOf<Spawn>(); }
+  // Those told to end, or to say what they do.
+  template <typename Order>
+  std::vector<std::string> TasksOf() const {
+    std::vector<std::string> tasks;
+    for (const auto& [name, orders] : to_agents) {
+      for (const AgentOrder& order : orders) {
+        if (const auto* t = std::get_if<Order>(&order)) tasks.push_back(TaskOf(*t));
+      }
+    }
+    std::sort(tasks.begin(), tasks.end());
+    return tasks;
   }
 
   // The orders of one kind that worker `index` got.
@@ -162,6 +219,13 @@ class TestJob {
   int ends = 0;
 
  private:
+  std::string TaskOf(const Spawn& spawn) const { return spawn.task.ToString(); }
+  template <typename Order>
+  std::string TaskOf(const Order& order) const {
+    auto it = state.index_of.find(order.incarnation);
+    return it == state.index_of.end() ? "nobody" : state.workers[it->second].task.ToString();
+  }
+
   void Keep(const CoordinatorAction& action) {
     if (const auto* tell = std::get_if<TellWorkers>(&action)) {
       for (Incarnation i : tell->to) to_workers[i].push_back(tell->order);

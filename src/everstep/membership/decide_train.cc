@@ -60,6 +60,7 @@ void Decider::SendProgress() {
       now_ - state_.last_progress < state_.options.progress_interval) {
     return;
   }
+  if (state_.view.members.empty()) return;
   const WorkerEntry* committer = Find(state_.view.members[state_.view.committer].incarnation);
   state_.progress_due = false;
   state_.last_progress = now_;

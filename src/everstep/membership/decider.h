@@ -29,10 +29,9 @@ class Decider {
   void OnRegister(const Register& self);
   void RepeatOrders(const AgentEntry& agent, bool was_lost);
   std::string WhyRefused(const Register& self) const;
-  int Slots() const;  // of the agents that are there
+  int Slots() const;   // of the agents that are there
+  int Needed() const;  // slots
   void StartIfEnough();
-  void OrderWorkers();
-  Spawn SpawnOf(const WorkerEntry& worker) const;
   void WaitForAgents();
   void OnHello(WorkerEntry& worker, const Hello& hello);
   void Greet(WorkerEntry& worker);
@@ -44,6 +43,70 @@ class Decider {
   void CommitView();
   void OnSynced(WorkerEntry& worker, const Synced& synced);
   void WaitForWorkers();
+
+  // decide_spawn.cc: which tasks there are, where they run, the orders to start them.
+  struct Place {
+    const AgentEntry* agent = nullptr;
+    int slot = 0;
+  };
+  std::vector<Place> FreePlaces() const;
+  void OrderWorkers();
+  void Put(WorkerEntry& worker, const Place& place) const;
+  void CountAgain();
+  void MakeCluster();
+  Spawn SpawnOf(const WorkerEntry& worker) const;
+  void OnPorts(const std::string& agent, const Ports& ports);
+
+  // decide_gang.cc: a program that is only seen from outside.
+  bool IsGang() const { return state_.restarts.gang; }
+  bool HasServers() const { return state_.options.parameter_servers > 0; }
+  void RecogniseGang();
+  void BeginGangLife(TimePoint began);
+  void BecomeNative();
+  void WatchGang();
+  void OnGangExit(WorkerEntry& worker, const Exited& exited);
+  bool Decides(const WorkerEntry& worker) const;  // its success is the job's
+  void FinishIfTrainersHave();
+  void WatchFinishing();
+  void EndGangDone();
+  void DiagnoseGang();
+  std::vector<WorkerEntry*> FailedOnes();  // the cause first
+  void FailAll(const WorkerEntry& cause);
+  bool IsEarly(const WorkerEntry& worker) const;
+  std::string GangRestartText(const Fault& fault, Duration back_off) const;
+  void TellConsequences();
+
+  // decide_alone.cc: tasks of a gang that are restarted while the others go on.
+  void FailAlone(WorkerEntry& cause);
+  std::vector<WorkerEntry*> RestartedWith(WorkerEntry& cause);
+  void BeginRespawn(WorkerEntry& worker, Duration back_off);
+  void WatchRespawns();
+  bool FindPlace(WorkerEntry& worker);
+  void RespawnNow(WorkerEntry& worker);
+
+  // decide_hang.cc: from what agents see of processes to who hangs.
+  void OnVitals(const Vitals& vitals);
+  bool IsFresh(const WorkerEntry& worker) const;
+  Duration SilenceOf(const WorkerEntry& worker) const;
+  bool IsSilent(const WorkerEntry& worker) const;  // longer than it may
+  std::vector<WorkerEntry*> Members();             // alive, and no evaluator
+  WorkerEntry* StoppedOne();                       // for longest, unless all are
+  void LookForHang();
+  bool LookForStopped();
+  void LookForSilence();
+  void BeginHang(bool strong, const std::string& text);
+  void OnStacks(const Stacks& stacks);
+  void WatchHang();
+  void ActOnHang();
+  const WorkerEntry* CulpritOf(const std::vector<const WorkerEntry*>& among,
+                               std::string* reasons) const;
+
+  // decide_seen.cc: what a gang has done, as far as it is seen.
+  void OnCheckpointSeen(const CheckpointSeen& seen);
+  void OnAgentNote(const std::string& agent, const Note& note);
+  void SeeProgress(const WorkerEntry& worker);
+  void CloseIncidents(const WorkerEntry* worker);
+  void WarnOfNoCheckpoint();
 
   // decide_train.cc: while a view runs.
   void OnBeat(WorkerEntry& worker, const Beat& beat);
@@ -90,14 +153,17 @@ class Decider {
   void WriteRecovered(Step step);
   void OnCheckpoint(WorkerEntry& worker, const CheckpointCommitted& committed);
   void OnNote(const WorkerEntry& worker, const Note& note);
-  bool WasNoted(const WorkerEntry& worker, const Note& note);
+  bool WasNoted(Incarnation from, const Note& note);
 
   // decide_end.cc: from the decision to end to the last word.
   void BeginEnding(int code, std::string reason, std::string tail = "");
   void EndAsTold(std::string reason, const WorkerEntry* worker = nullptr);
   void EndForStates(std::string reason);
   void TellToStop(std::vector<WorkerEntry*> workers);
-  std::vector<WorkerEntry*> Alive();  // those whose process has not ended
+  // Those whose process has not ended; in a restart: of them those that it is about.
+  std::vector<WorkerEntry*> Alive();
+  bool Stays(const WorkerEntry& worker) const;  // though the others restart
+  int Remaining() const;                        // how many of those have not ended
   void OnExitAtEnd(WorkerEntry& worker, const Exited& exited);
   void OnFailedAfterTraining(WorkerEntry& worker, const Exited& exited);
   void KillRest();
@@ -139,6 +205,13 @@ std::string MoreSlots(int missing);                           // "1 more slot", 
 std::string SecondsText(Duration d);                          // "2.0 s"
 std::vector<std::string> LastLines(const std::string& tail);  // at most 20
 std::string NamesOf(const std::vector<std::string>& all);     // "a, b and 3 more"
+
+bool IsTrainer(const Task& task);
+bool IsEvaluator(const Task& task);
+std::string AgeText(Duration d);                            // "63 s", "31 min", "2.5 h"
+std::string AndNames(const std::vector<std::string>& all);  // "a, b and c"
+// The innermost frames of the thread that matters, at most `lines` lines.
+std::string InnermostFrames(const std::string& stacks, size_t lines);
 
 // Workers by the state they are in, at least two groups: names those that differ from the most.
 std::string OddOnes(const std::map<std::string, std::vector<std::string>>& by_state);

@@ -60,6 +60,8 @@ struct JobOptions {
   Duration progress_interval = std::chrono::milliseconds(200);
 
   int Tasks() const { return chiefs + workers + parameter_servers + evaluators; }
+  // Somebody said so.
+  bool SaidToBeGang() const { return gang || Tasks() != workers; }
 };
 
 enum class JobPhase {
@@ -67,6 +69,7 @@ enum class JobPhase {
   kStarting,    // workers are ordered; not all have said hello
   kPreparing,   // a view is prepared, not yet committed
   kTraining,    // a view is committed
+  kRunning,     // a gang: its processes are watched from outside
   kRestarting,  // all processes are on their way out, to be started again
   kEnding,      // the end is decided; processes still live
   kEnded,
@@ -81,6 +84,7 @@ enum class WorkerState {
   kClosing,   // was told that its view is closed
   kClosed,    // no thread of it is in the closed view
   kLeaving,   // said that it wants to leave; waits for Stop
+  kRunning,   // of a gang: it is there
   kStopping,  // was told to stop
   kGone,      // its process has ended or is given up
   kCount,
@@ -92,20 +96,32 @@ struct Trouble {
   TimePoint since;               // the first sign
   bool proven = false;           // the process has ended, or said itself that it failed
   bool lost = false;             // given up after lost_after without a word
+  bool hung = false;             // it lives, but does not go on
   int code = 0;                  // what the job's exit code becomes if this is the cause
   std::string what;              // "was killed by signal 9 (SIGKILL)"
   std::optional<int> exit_code;  // its own, when it is known
   int signal = 0;                // that ended it; 0: none
   bool oom = false;
-  std::string tail;  // its last lines
-  std::string log;   // path of its log
+  std::string tail;      // its last lines
+  std::string log;       // path of its log
+  std::string evidence;  // when hung: "strong" or "weak"
+  std::string stacks;    // when hung: path of the file with its stacks
+};
+
+// A task of a gang that is started again while others go on.
+struct Respawn {
+  TimePoint since;
+  TimePoint at;        // not before that
+  int64_t record = 0;  // the number of its record, which must be on disk first
 };
 
 struct WorkerEntry {
   Task task;
   Incarnation incarnation = 0;
-  std::string agent;  // who runs its process
-  int slot = 0;       // of that agent
+  std::string agent;    // who runs its process
+  int slot = 0;         // of that agent
+  std::string address;  // "host:port" in the cluster
+  TimePoint spawned;    // when its agent was told
   WorkerState state = WorkerState::kOrdered;
   std::optional<Hello> hello;
   bool away = false;     // its stream is lost
@@ -125,6 +141,16 @@ struct WorkerEntry {
   bool killed = false;    // its agent was told to kill it
   bool exited = false;    // its agent has reported the end of its process, or it is given up
   bool given_up = false;  // without its agent's word: it may live
+
+  // Of a gang.
+  std::optional<TimePoint> finished;  // exited with 0
+  bool finish_told = false;
+  bool over = false;  // an evaluator that is not started again
+  std::optional<Respawn> respawn;
+  std::optional<Vitals> vitals;         // the newest
+  std::optional<TimePoint> vitals_at;   // nothing: they count for no evidence any more
+  std::optional<TimePoint> stopped_at;  // when it was last seen stopped
+  std::optional<Stacks> stacks;
 };
 
 struct AgentEntry {
@@ -151,6 +177,36 @@ struct OpenIncident {
   Step step = -1;          // reached then
   Step restored_step = 0;  // where training goes on
   bool restored = false;
+  std::string alone;  // of a gang: the task that was restarted while the others went on
+};
+
+// Who failed, and who ended because of that: told when all of them are gone.
+struct Consequences {
+  std::string cause;                // "worker:1"
+  std::vector<std::string> others;  // "worker:0", ...
+};
+
+// A hang of a gang that is acted on: the stacks of its processes are awaited.
+struct Hang {
+  TimePoint since;
+  bool strong = true;
+  std::set<Incarnation> asked;  // for their stacks
+};
+
+// What is known of a gang from outside.
+struct GangWatch {
+  TimePoint began;          // of this life
+  bool progressed = false;  // some sign of progress was seen, in any life
+  bool done_told = false;   // that only the evaluator is waited for
+  std::optional<TimePoint> trainers_done;
+  std::optional<Hang> hang;
+  std::optional<TimePoint> silent_since;  // the present spell of weak evidence, which was told
+  bool stop_told = false;                 // that all its processes are stopped
+  std::string checkpoint;                 // path of the newest that was seen; empty: none
+  TimePoint checkpoint_seen;
+  TimePoint checkpoint_written;
+  TimePoint checkpoint_warned;  // or the latest reason not to warn
+  Step step_told = -1;          // to the terminal
 };
 
 // How the job ends, once that is decided.
@@ -177,7 +233,7 @@ struct JobState {
   bool begun = false;
 
   std::map<std::string, AgentEntry> agents;  // by name
-  std::vector<WorkerEntry> workers;          // by task index
+  std::vector<WorkerEntry> workers;          // chief, workers, parameter servers, evaluator
   std::unordered_map<Incarnation, int> index_of;
   std::array<int, static_cast<size_t>(WorkerState::kCount)> count{};  // workers in each state
   Incarnation next_incarnation = 1;
@@ -192,6 +248,9 @@ struct JobState {
   std::optional<TimePoint> trouble_since;  // the first sign of a failure that is not explained yet
   std::optional<Restarting> restarting;
   RestartBook restarts;
+  std::optional<Consequences> consequences;
+  GangWatch gang;
+  RestartBook evaluator_restarts;
   std::vector<OpenIncident> open_incidents;
   std::optional<Ending> ending;
 

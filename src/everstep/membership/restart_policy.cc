@@ -10,7 +10,8 @@
 namespace everstep {
 namespace {
 
-constexpr int kPoison = 3;  // failures at one place that end the job
+constexpr int kPoison = 3;       // failures at one place that end the job
+constexpr int kMostLeaves = 20;  // in a row: then somebody does want it to end
 constexpr int kMaxSignal = 65;
 constexpr int kPreempted = 42;  // what TensorFlow's preemption handler exits with
 constexpr double kFirstBackOff = 0.5, kLongestBackOff = 30;  // seconds
@@ -34,7 +35,8 @@ double Jitter(const RestartBook& book) {
 }
 
 Duration BackOff(const RestartBook& book) {
-  const double base = std::min(kLongestBackOff, kFirstBackOff * (1 << std::min(book.used, 10)));
+  const double base = std::min(
+      kLongestBackOff, kFirstBackOff * (1 << std::min(std::max(book.used, book.leaves), 10)));
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(base * Jitter(book)));
 }
 
@@ -50,6 +52,35 @@ std::string PoisonText(const Fault& fault) {
   absl::StrAppend(
       &text, fault.step < 0 ? "before it joined the others" : absl::StrCat("at step ", fault.step));
   return absl::StrCat(text, ": ", fault.what);
+}
+
+// Usage, data, configuration: someone must change something first.
+bool NeedsAChange(int code) {
+  return code == kExitUsage || code == kExitBadData || code == kExitConfiguration;
+}
+
+RestartVerdict UsedUp(const RestartBook& book, const Fault& fault) {
+  return {false,
+          {},
+          absl::StrCat(CauseText(fault), "; the job has restarted ", book.used,
+                       " times without a new checkpoint, which is all that --max-restarts allows")};
+}
+
+// Why a gang that failed so is not started again, before its budget is asked; empty: it is.
+std::string WhyGangEnds(const RestartBook& book, const Fault& fault) {
+  const std::string cause = CauseText(fault);
+  if (NeedsAChange(fault.code)) return cause;
+  if (fault.blame == Blame::kLeave && book.leaves >= kMostLeaves) {
+    return absl::StrCat(cause, "; that was the reason for ", book.leaves,
+                        " restarts without a new checkpoint");
+  }
+  if (fault.blame != Blame::kOwn) return "";
+  if (fault.early) return cause;
+  const auto it = book.own_failures.find(fault.task);
+  const int before = it == book.own_failures.end() ? 0 : it->second;
+  if (before + 1 < kPoison) return "";
+  return absl::StrCat(fault.who, " failed ", before + 1,
+                      " times without a new checkpoint in between; the last time it ", fault.what);
 }
 
 }  // namespace
@@ -83,34 +114,36 @@ int RestartsLeft(const RestartBook& book) { return std::max(0, book.max_restarts
 
 RestartVerdict RestartOrEnd(const RestartBook& book, const Fault& fault) {
   const RestartVerdict end{false, {}, CauseText(fault)};
-  if (fault.blame == Blame::kLeave || book.max_restarts == 0) return end;
+  if (book.max_restarts == 0) return end;
+  if (book.gang) {
+    if (std::string why = WhyGangEnds(book, fault); !why.empty()) return {false, {}, why};
+    if (fault.blame == Blame::kLeave) return {true, BackOff(book), ""};
+    return RestartsLeft(book) == 0 ? UsedUp(book, fault) : RestartVerdict{true, BackOff(book), ""};
+  }
+  if (fault.blame == Blame::kLeave) return end;
   // One that was killed before it could say hello may be native. What another failure of a program
   // that never does means, its user knows better.
   if (!book.native && fault.blame != Blame::kOutside) return end;
-  // Usage, data, configuration: someone must change something first.
-  if (fault.code == kExitUsage || fault.code == kExitBadData || fault.code == kExitConfiguration) {
-    return end;
-  }
+  if (NeedsAChange(fault.code)) return end;
   // Nothing is lost yet, and it would fail again: whoever started it is still watching.
   const bool inside = fault.blame == Blame::kOwn || fault.blame == Blame::kAgain;
   if (inside && !book.trained) return end;
   if (fault.blame == Blame::kOwn && FailuresAt(book, fault) + 1 >= kPoison) {
     return {false, {}, PoisonText(fault)};
   }
-  if (RestartsLeft(book) == 0) {
-    return {false,
-            {},
-            absl::StrCat(end.reason, "; the job has restarted ", book.used,
-                         " times without a new checkpoint, which is all that --max-restarts "
-                         "allows")};
-  }
+  if (RestartsLeft(book) == 0) return UsedUp(book, fault);
   return {true, BackOff(book), ""};
 }
 
 void BookRestart(RestartBook& book, const Fault& fault) {
-  ++book.used;
   ++book.total;
-  if (fault.blame == Blame::kOwn) ++book.failures[PlaceOf(fault)];
+  if (book.gang && fault.blame == Blame::kLeave) {
+    ++book.leaves;
+    return;
+  }
+  ++book.used;
+  if (fault.blame != Blame::kOwn) return;
+  book.gang ? ++book.own_failures[fault.task] : ++book.failures[PlaceOf(fault)];
 }
 
 void BookCheckpoint(RestartBook& book, History history, Step step) {
@@ -119,6 +152,11 @@ void BookCheckpoint(RestartBook& book, History history, Step step) {
   book.used = 0;
   // Steps before a checkpoint are not run again.
   book.failures.erase(book.failures.begin(), book.failures.lower_bound({history, step, -1, -1}));
+}
+
+void BookCheckpointSeen(RestartBook& book) {
+  book.used = book.leaves = 0;
+  book.own_failures.clear();
 }
 
 void BookTraining(RestartBook& book, History history, Step step) {

@@ -4,6 +4,10 @@
 // A failure that would come again the same way ends the job; any other restarts it, as often as the
 // budget says. A new checkpoint is progress: it fills the budget again. The same replicas failing
 // at the same step by the program's own fault three times is no accident either.
+//
+// Of a program that knows nothing of Everstep (a gang) no steps are known. So: what fails at once,
+// before it has done anything, ends; later the third failure of one task by its own fault without a
+// new checkpoint ends it; being told to leave is no failure of it, and costs nothing of the budget.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +37,8 @@ struct Fault {
   std::string who;   // "worker:1 on b"; empty: no single one
   std::string what;  // "was killed by signal 9 (SIGKILL)"
   int task_index = -1;
+  std::string task;    // "worker:1"
+  bool early = false;  // of a gang: in its first life, soon, and before any sign of progress
   History history = 0;
   Step step = -1;          // reached; -1: it had not joined the others yet
   int replica_begin = -1;  // it ran the replicas [begin, end); -1: none yet
@@ -48,11 +54,16 @@ struct RestartBook {
   int used = 0;          // of the budget
   int total = 0;         // restarts in this run
   bool native = false;   // a worker has said hello: the program knows how to go on
+  bool gang = false;     // no native program: all that is known of it is seen from outside
   bool trained = false;  // a view was committed: something may be lost
   // The newest checkpoint committed in this run or restored from.
   std::pair<History, Step> newest{0, 0};
   // Failures by the program's own fault, by history, step and replicas.
   std::map<std::tuple<History, Step, int, int>, int> failures;
+  // Of a gang, since its newest checkpoint: restarts in a row because somebody told a task to
+  // leave, and failures by each task's own fault.
+  int leaves = 0;
+  std::map<std::string, int> own_failures;
 };
 
 struct RestartVerdict {
@@ -69,6 +80,8 @@ int RestartsLeft(const RestartBook& book);
 void BookRestart(RestartBook& book, const Fault& fault);
 // A checkpoint was committed. Only one further than all before it is progress.
 void BookCheckpoint(RestartBook& book, History history, Step step);
+// A gang wrote a checkpoint that was not there before.
+void BookCheckpointSeen(RestartBook& book);
 // A view was committed that begins with this state.
 void BookTraining(RestartBook& book, History history, Step step);
 

@@ -201,5 +201,61 @@ TEST(BackOff, ItsJitterDependsOnTermAndNumberOnly) {
   EXPECT_GT(*seen.rbegin(), 0.55);
 }
 
+// ---- gangs ----
+
+RestartBook OfGang() {
+  RestartBook book;
+  book.gang = true;
+  return book;
+}
+
+Fault Of(const std::string& task, Blame blame, int code = 1) {
+  Fault fault = FaultAt(-1, blame, code);
+  fault.task = fault.who = task;
+  return fault;
+}
+
+TEST(GangPolicy, OwnFaultsAreCountedForEachTaskAndForgivenByACheckpoint) {
+  RestartBook book = OfGang();
+  for (int i = 0; i < 2; ++i) {
+    BookRestart(book, Of("worker:0", Blame::kOwn));
+    BookRestart(book, Of("worker:1", Blame::kOwn));
+  }
+  EXPECT_FALSE(Restarts(book, Of("worker:0", Blame::kOwn)));
+  EXPECT_TRUE(Restarts(book, Of("worker:0", Blame::kOutside, 137)));
+  EXPECT_TRUE(Restarts(book, Of("worker:2", Blame::kOwn)));
+  BookCheckpointSeen(book);
+  EXPECT_TRUE(Restarts(book, Of("worker:0", Blame::kOwn)));
+  EXPECT_EQ(RestartsLeft(book), 10);
+  EXPECT_EQ(book.total, 4) << "what was done is not undone";
+}
+
+TEST(GangPolicy, AnEarlyOwnFaultEndsAnEarlyKillDoesNot) {
+  Fault early = Of("worker:0", Blame::kOwn);
+  early.early = true;
+  EXPECT_FALSE(Restarts(OfGang(), early));
+  early.blame = Blame::kOutside;
+  EXPECT_TRUE(Restarts(OfGang(), early));
+  early.blame = Blame::kAgain;
+  EXPECT_TRUE(Restarts(OfGang(), early));
+}
+
+TEST(GangPolicy, LeavesCostNothingOfTheBudgetButAreWaitedForLongerAndLonger) {
+  RestartBook book = OfGang();
+  const Duration first = RestartOrEnd(book, Of("worker:0", Blame::kLeave, 143)).back_off;
+  for (int i = 0; i < 6; ++i) BookRestart(book, Of("worker:0", Blame::kLeave, 143));
+  EXPECT_EQ(RestartsLeft(book), 10);
+  EXPECT_EQ(book.total, 6);
+  EXPECT_GT(RestartOrEnd(book, Of("worker:0", Blame::kLeave, 143)).back_off, 16 * first);
+}
+
+TEST(GangPolicy, LeavesAreFreeThoughTheBudgetIsUsedUp) {
+  RestartBook book = OfGang();
+  book.max_restarts = 1;
+  BookRestart(book, Of("worker:0", Blame::kOutside, 137));
+  EXPECT_FALSE(Restarts(book, Of("worker:0", Blame::kOutside, 137)));
+  EXPECT_TRUE(Restarts(book, Of("worker:0", Blame::kLeave, 143)));
+}
+
 }  // namespace
 }  // namespace everstep
