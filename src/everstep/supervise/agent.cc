@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
@@ -48,7 +49,7 @@ AgentResult Agent::Run(AgentLink& link) {
   link_ = &link;
   while (!leaving_ || !children_.empty()) {
     HearSignals();
-    TellStacks();
+    TellNews();
     ReapExited();
     ObeyOrders();
     StartWaiting();
@@ -118,9 +119,14 @@ void Agent::ReapExited() {
     }
     // What it has left of its group goes with it, while its number is still its own.
     it->second.process.SignalGroup(SIGKILL);
+    watch_->Remove(it->first);
     const int status = it->second.process.Poll().value_or(0);
     OnExit(it->first, it->second, status);
     it = children_.erase(it);
+    // Another life may begin: from the newest checkpoint, so it should be whole.
+    if (children_.empty() && std::exchange(life_failed_, false) && !leaving_) {
+      watch_->VerifyNewest();
+    }
   }
   if (options_.coordinator != nullptr && !leaving_ && options_.coordinator->HasExited()) {
     // It may have said that the job has ended, and gone.

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "everstep/supervise/agent_stacks.h"
 #include "everstep/supervise/child_environment.h"
 #include "everstep/supervise/output.h"
+#include "everstep/supervise/watch.h"
 
 namespace everstep {
 
@@ -45,6 +47,7 @@ struct AgentOptions {
   PortReservation* ports = nullptr;
   // For the port of a process to be started, in which its last user may still be ending.
   Duration port_patience = std::chrono::seconds(2);
+  Duration watch_interval = std::chrono::seconds(1);  // between two looks at the processes
   FileSystem* fs = nullptr;
   // How many processes the kernel has killed for want of memory; null: OomKills() of this process's
   // control group.
@@ -123,7 +126,7 @@ class Agent {
   bool Settle(Incarnation incarnation, Child& child);
   std::vector<ProcessEntry> LeftBy(Incarnation incarnation, const Child& child) const;
   void OnExit(Incarnation incarnation, Child& child, int status);
-  void TellStacks();
+  void TellNews();  // what was seen, and stacks
   void TellPorts();
   bool KilledForMemory(const Child& child, int status);
   void ObeyOrders();
@@ -136,6 +139,9 @@ class Agent {
   void StartWaiting();
   bool PortIsFree(Waiting& waiting, absl::Status* status) const;  // false: wait
   absl::Status StartProcess(const Spawn& spawn);
+  // Begins to watch it, and adds to its environment what that needs.
+  void ExpectProcess(Incarnation incarnation, const std::string& job,
+                     std::map<std::string, std::string>* environment);
   void NotStarted(const Spawn& spawn, const absl::Status& status);
   void KeepTime();
   void TellToLeave(Child& child, Duration grace);
@@ -146,6 +152,7 @@ class Agent {
   AgentView* const view_;
   FileSystem& fs_;
   UniqueFd wake_;
+  std::unique_ptr<Watch> watch_;  // since the first process; told by the pump
   OutputPump pump_;
   AgentLink* link_ = nullptr;
   std::map<Incarnation, Child> children_;
@@ -154,6 +161,7 @@ class Agent {
   std::optional<int64_t> oom_kills_told_;  // of the kernel's, how many are ascribed to a child
   std::optional<TimePoint> stop_asked_;
   bool leaving_ = false;
+  bool life_failed_ = false;  // one of the processes since there were none ended badly
   AgentResult result_;
 };
 

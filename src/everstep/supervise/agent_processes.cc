@@ -75,6 +75,9 @@ void Agent::OnOrder(const Spawn& spawn) {
 }
 
 void Agent::StartWaiting() {
+  // The next life begins from a checkpoint that may turn out to be damaged: people should know
+  // then.
+  if (watch_ != nullptr && watch_->Verifying()) return;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     absl::Status status;
     if (!PortIsFree(*it, &status)) {
@@ -109,6 +112,20 @@ void Agent::NotStarted(const Spawn& spawn, const absl::Status& status) {
   result_.failures.push_back({spawn.task, StatusOfSpawnError(status), text, ""});
 }
 
+void Agent::ExpectProcess(Incarnation incarnation, const std::string& job,
+                          std::map<std::string, std::string>* environment) {
+  if (watch_ == nullptr) {
+    watch_ = std::make_unique<Watch>(WatchOptions{job, options_.watch_interval, &fs_},
+                                     [this] { Wake(); });
+  }
+  const Watch::Endpoint endpoint = watch_->Expect(incarnation);
+  if (endpoint.heartbeat.empty()) return;
+  (*environment)["EVERSTEP_HEARTBEAT"] = endpoint.heartbeat;
+  // Behind the user's own, who may have a module of that name.
+  std::string& path = (*environment)["PYTHONPATH"];
+  absl::StrAppend(&path, path.empty() ? "" : ":", endpoint.python_path);
+}
+
 absl::Status Agent::StartProcess(const Spawn& spawn) {
   SpawnOptions options;
   options.argv = options_.program;
@@ -116,21 +133,30 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
   options.pipe_output = true;
   // If this process is killed, its children are told to leave; they may have work to save.
   options.parent_death_signal = SIGTERM;
-  const std::optional<int64_t> oom_kills = options_.oom_kills ? options_.oom_kills() : OomKills();
-  EV_ASSIGN_OR_RETURN(Process process, Process::Spawn(options));
   const auto directory = options.environment.find("EVERSTEP_JOB_DIR");
   const std::string job =
       directory == options.environment.end() ? std::string() : directory->second;
+  ExpectProcess(spawn.incarnation, job, &options.environment);
+  const std::optional<int64_t> oom_kills = options_.oom_kills ? options_.oom_kills() : OomKills();
+  absl::StatusOr<Process> process = Process::Spawn(options);
+  if (!process.ok()) {
+    watch_->Remove(spawn.incarnation);
+    return process.status();
+  }
   LogPaths logs;
   if (!job.empty()) logs.log = LogPath(job, spawn.task, spawn.incarnation);
   const auto debug = spawn.settings.find("EVERSTEP_DEBUG_LIBS");
   if (!job.empty() && debug != spawn.settings.end() && debug->second == "1") {
     logs.libraries = absl::StrCat(logs.log.substr(0, logs.log.rfind('.')), ".libs.log");
   }
-  Child child{spawn.task, std::move(process), logs.log, OwnPort(spawn), RealClock().Now()};
+  Child child{spawn.task, *std::move(process), logs.log, OwnPort(spawn), RealClock().Now()};
   child.oom_kills = oom_kills;
+  watch_->Add(spawn, child.process.pid());
   pump_.Add(spawn.task, spawn.incarnation, std::move(child.process.out()),
-            std::move(child.process.err()), std::move(logs));
+            std::move(child.process.err()), std::move(logs),
+            [watch = watch_.get(), incarnation = spawn.incarnation](size_t bytes) {
+              watch->SawOutput(incarnation, bytes);
+            });
   result_.logs[spawn.task] = child.log_path;
   children_.emplace(spawn.incarnation, std::move(child));
   return absl::OkStatus();
@@ -197,6 +223,7 @@ void Agent::OnExit(Incarnation incarnation, Child& child, int status) {
       view_->Say(what);
     }
   }
+  life_failed_ = life_failed_ || status != 0;
   TellPorts();
   // One that printed nothing has no log.
   link_->Send(Exited{child.task, incarnation, status, tail, KilledForMemory(child, status),
@@ -217,8 +244,11 @@ bool Agent::KilledForMemory(const Child& child, int status) {
   return true;
 }
 
-void Agent::TellStacks() {
+void Agent::TellNews() {
   for (Stacks& stacks : stacks_.Take()) link_->Send(std::move(stacks));
+  if (watch_ == nullptr) return;
+  for (AgentMessage& message : watch_->Take()) link_->Send(std::move(message));
+  for (Note& note : watch_->TakeNotes()) link_->Send(std::move(note));
 }
 
 void Agent::TellPorts() {

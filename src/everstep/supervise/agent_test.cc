@@ -332,6 +332,92 @@ TEST_F(AgentLeftTest, OfOneThatSucceededWithinMomentsAreTheProgramItselfInTheBac
   EXPECT_THAT(exited_.tail, HasSubstr("run it in the foreground"));
 }
 
+// Of what is seen of a process from outside.
+class AgentWatchTest : public AgentTest {
+ protected:
+  AgentWatchTest() { options_.watch_interval = milliseconds(50); }
+  // Ends the job once a message of this kind fulfils `condition`.
+  template <typename T>
+  void EndOnce(std::function<bool(const T&)> condition) {
+    link_.on_send = [this, condition](const AgentMessage& message) {
+      const T* said = std::get_if<T>(&message);
+      if (said != nullptr && condition(*said)) link_.orders.push_back(JobEnded{0, ""});
+    };
+  }
+};
+
+TEST_F(AgentWatchTest, IsToldToTheCoordinator) {
+  Script("echo up; exec sleep 1000");
+  link_.orders = {Worker(0)};
+  EndOnce<Vitals>([](const Vitals& vitals) {
+    return vitals.incarnation == 100 && vitals.idle > milliseconds(100);
+  });
+  Run();
+  EXPECT_LT(took_, seconds(10));
+}
+
+TEST_F(AgentWatchTest, OutputIsSeen) {
+  Script("sleep 0.5; while :; do echo on; sleep 0.01; done");
+  link_.orders = {Worker(0)};
+  bool idle = false;
+  EndOnce<Vitals>([&idle](const Vitals& vitals) {
+    idle = idle || vitals.idle > milliseconds(300);
+    return idle && vitals.idle < milliseconds(60);
+  });
+  Run();
+  EXPECT_TRUE(idle);
+}
+
+TEST_F(AgentWatchTest, APythonProgramFindsTheHeartbeatsModuleAndItsBeatsAreHeard) {
+  options_.context.inherited["PYTHONPATH"] = "/mine";
+  options_.program = {"python3", "-c",
+                      "import os, time, everstep_heartbeat\n"
+                      "print(os.environ['PYTHONPATH'].split(':')[0], flush=True)\n"
+                      "while True:\n"
+                      "    everstep_heartbeat.beat(step=7)\n"
+                      "    time.sleep(0.05)\n"};
+  link_.orders = {Worker(0)};
+  EndOnce<Vitals>([](const Vitals& vitals) { return vitals.beats && vitals.step == 7; });
+  Run();
+  EXPECT_LT(took_, seconds(10));
+  EXPECT_THAT(view_.lines(), ElementsAre("worker:0|/mine"));
+}
+
+TEST_F(AgentWatchTest, BetweenTwoLivesADamagedCheckpointIsNamedBeforeTheNextLifeBegins) {
+  Spawn first = Worker(0), second = Worker(0);
+  second.incarnation = 200;
+  first.settings["EVERSTEP_CHECKPOINT_PATH"] = second.settings["EVERSTEP_CHECKPOINT_PATH"] =
+      temp_.File("saved");
+  Script(
+      absl::StrCat("if [ $EVERSTEP_INCARNATION = 200 ]; then exit 0; fi;"
+                   "cd ",
+                   temp_.path(),
+                   "; mkdir saved; echo rotten > saved/ckpt-5.index;"
+                   "echo rotten > saved/ckpt-5.data-00000-of-00001; sleep 1000"));
+  link_.orders = {first};
+  size_t exits = 0;
+  link_.on_send = [&](const AgentMessage& message) {
+    if (std::holds_alternative<CheckpointSeen>(message)) {
+      link_.orders.push_back(Kill{100, Duration::zero()});
+    }
+    if (!std::holds_alternative<Exited>(message)) return;
+    if (++exits == 1) link_.orders.push_back(second);
+    if (exits == 2) link_.orders.push_back(JobEnded{0, ""});
+  };
+  Run();
+  ASSERT_EQ(link_.Sent<CheckpointSeen>().size(), 1u);
+  ASSERT_EQ(link_.Sent<Note>().size(), 1u);
+  EXPECT_EQ(link_.Sent<Note>()[0].kind, "checkpoint_rejected");
+  EXPECT_THAT(link_.Sent<Note>()[0].text, HasSubstr("ckpt-5 is damaged"));
+  const auto is_note = [](const AgentMessage& m) { return std::holds_alternative<Note>(m); };
+  const auto is_second = [](const AgentMessage& m) {
+    const auto* exited = std::get_if<Exited>(&m);
+    return exited != nullptr && exited->incarnation == 200;
+  };
+  EXPECT_LT(std::find_if(link_.sent.begin(), link_.sent.end(), is_note) - link_.sent.begin(),
+            std::find_if(link_.sent.begin(), link_.sent.end(), is_second) - link_.sent.begin());
+}
+
 class AgentPortTest : public AgentTest {
  protected:
   AgentPortTest() {
@@ -340,6 +426,12 @@ class AgentPortTest : public AgentTest {
     Script("echo up");
     link_.orders = {Worker(0)};
     port_ = ports_.ports()[0];
+  }
+  template <typename T>
+  size_t IndexOf() {
+    size_t index = 0;
+    while (index < link_.sent.size() && !std::holds_alternative<T>(link_.sent[index])) ++index;
+    return index;
   }
   UniqueFd Take() { return *ListenTcp({"127.0.0.1", port_}); }
 
@@ -354,7 +446,7 @@ TEST_F(AgentPortTest, ABusyOneIsSaidAndAnotherIsOffered) {
   const Exited exited = link_.Sent<Exited>().at(0);
   EXPECT_EQ(ExitCodeOfWaitStatus(exited.wait_status), 75);
   EXPECT_EQ(exited.tail, absl::StrCat("port ", port_, " is taken by another process\n"));
-  ASSERT_TRUE(std::holds_alternative<Ports>(link_.sent.at(0))) << "before the news of its end";
+  EXPECT_LT(IndexOf<Ports>(), IndexOf<Exited>()) << "before the news of its end";
   const std::vector<int> offered = link_.Sent<Ports>().at(0).ports;
   EXPECT_EQ(offered, ports_.ports());
   EXPECT_THAT(offered, testing::Not(Contains(port_)));
@@ -381,7 +473,7 @@ TEST_F(AgentPortTest, OneThatIsTakenWhenAProcessHasEndedIsReplaced) {
   Run();
   ASSERT_EQ(link_.Sent<Ports>().size(), 1u);
   EXPECT_THAT(link_.Sent<Ports>()[0].ports, testing::Not(Contains(port_)));
-  EXPECT_TRUE(std::holds_alternative<Ports>(link_.sent.at(0)));
+  EXPECT_LT(IndexOf<Ports>(), IndexOf<Exited>());
 }
 
 TEST_F(AgentPortTest, AProcessThatWaitsForItCanBeKilled) {
@@ -442,8 +534,11 @@ TEST_F(AgentStacksTest, OfPythonAreThoseOfAllItsThreads) {
   EXPECT_EQ(stacks.path, temp_.File("logs/worker_0/stacks-100.txt"));
   EXPECT_EQ(*ReadWholeFile(RealFileSystem(), stacks.path), stacks.text);
   EXPECT_LT(took_, seconds(5));
-  const auto sent = link_.sent;
-  EXPECT_TRUE(std::holds_alternative<Exited>(sent.back())) << "its end is told afterwards";
+  EXPECT_EQ(link_.Sent<Exited>().size(), 1u);
+  for (const AgentMessage& message : link_.sent) {
+    EXPECT_FALSE(std::holds_alternative<Exited>(message)) << "its end is told afterwards";
+    if (std::holds_alternative<Stacks>(message)) break;
+  }
 }
 
 TEST_F(AgentStacksTest, OfAStoppedPythonTooAndThatItWasStopped) {

@@ -83,6 +83,7 @@ struct OutputPump::Child {
   std::unique_ptr<Log> log;        // null: none
   std::unique_ptr<Log> libraries;  // null: they have none of their own
   const std::shared_ptr<Capture> capture = std::make_shared<Capture>();
+  std::function<void(size_t)> saw;
   // The pump's thread:
   UniqueFd pipes[2];  // out, err
   LineSplitter lines[2];
@@ -113,9 +114,10 @@ OutputPump::~OutputPump() {
 }
 
 void OutputPump::Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err,
-                     LogPaths logs) {
+                     LogPaths logs, std::function<void(size_t)> saw) {
   auto child = std::make_shared<Child>();
   child->task = task;
+  child->saw = std::move(saw);
   if (!logs.log.empty()) child->log = logs_.Open(std::move(logs.log));
   if (!logs.libraries.empty()) child->libraries = logs_.Open(std::move(logs.libraries));
   SetNonBlocking(out.get());
@@ -210,6 +212,7 @@ bool OutputPump::ReadFrom(Child& child, int which, size_t most) {
 }
 
 void OutputPump::Take(Child& child, int which, std::string_view bytes) {
+  if (child.saw) child.saw(bytes.size());
   if (which == 1) child.capture->Add(bytes);
   // Where lines go to two logs, they go as lines.
   const bool sort = which == 1 && child.libraries != nullptr;

@@ -78,8 +78,9 @@ class OutputPump {
 
   // The logs are made, with their directory; when one cannot be written, that is said as a line. A
   // disk that hangs holds up nothing but the log. They get the bytes as they are; the last
-  // lines are only what a terminal may get.
-  void Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err, LogPaths logs);
+  // lines are only what a terminal may get. `saw` is told in the pump's thread how many came.
+  void Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err, LogPaths logs,
+           std::function<void(size_t)> saw = nullptr);
 
   // For catching what it says of its stacks. Null when there is no such process.
   std::shared_ptr<Capture> CaptureOf(Incarnation incarnation) const;
