@@ -14,21 +14,16 @@
 namespace everstep {
 namespace {
 
-absl::StatusOr<std::string> MakeDirectoryWithModule() {
-  EV_ASSIGN_OR_RETURN(std::string directory, MakeRuntimeDirectory());
-  const auto write = [&]() -> absl::Status {
-    FileSystem& fs = RealFileSystem();
-    const std::string python = JoinPath(directory, "python");
-    EV_RETURN_IF_ERROR(fs.CreateDirectories(python));
-    EV_ASSIGN_OR_RETURN(auto file, fs.OpenForWriting(JoinPath(python, kHeartbeatModuleName),
-                                                     FileSystem::Create::kExclusive));
-    EV_RETURN_IF_ERROR(file->Append(HeartbeatModule()));
-    return file->Close();
-  };
-  const absl::Status status = write();
-  if (status.ok()) return directory;
-  (void)RealFileSystem().RemoveTree(directory);
-  return status;
+absl::StatusOr<std::unique_ptr<RuntimeDirectory>> MakeDirectoryWithModule() {
+  EV_ASSIGN_OR_RETURN(std::unique_ptr<RuntimeDirectory> directory, RuntimeDirectory::Make());
+  FileSystem& fs = RealFileSystem();
+  const std::string python = JoinPath(directory->path(), "python");
+  EV_RETURN_IF_ERROR(fs.CreateDirectories(python));
+  EV_ASSIGN_OR_RETURN(auto file, fs.OpenForWriting(JoinPath(python, kHeartbeatModuleName),
+                                                   FileSystem::Create::kExclusive));
+  EV_RETURN_IF_ERROR(file->Append(HeartbeatModule()));
+  EV_RETURN_IF_ERROR(file->Close());
+  return directory;
 }
 
 std::string Setting(const Spawn& spawn, const std::string& name) {
@@ -104,7 +99,7 @@ Watch::~Watch() {
   SignalEventFd(state_->wake.get());
   state_->changed.wait_for(lock, std::chrono::seconds(2), [&] { return state_->running == 0; });
   state_->processes.clear();
-  if (!state_->directory.empty()) (void)RealFileSystem().RemoveTree(state_->directory);
+  state_->directory.reset();
 }
 
 Watch::Endpoint Watch::Expect(Incarnation incarnation) {
@@ -112,16 +107,16 @@ Watch::Endpoint Watch::Expect(Incarnation incarnation) {
   auto process = std::make_shared<State::Process>();
   process->incarnation = incarnation;
   state_->processes[incarnation] = process;
-  if (state_->directory.empty()) {
-    absl::StatusOr<std::string> directory = MakeDirectoryWithModule();
+  if (state_->directory == nullptr) {
+    auto directory = MakeDirectoryWithModule();
     if (!directory.ok()) return {};
     state_->directory = std::move(*directory);
   }
-  auto socket =
-      HeartbeatSocket::Open(JoinPath(state_->directory, absl::StrCat(absl::Hex(incarnation))));
+  auto socket = HeartbeatSocket::Open(
+      JoinPath(state_->directory->path(), absl::StrCat(absl::Hex(incarnation))));
   if (!socket.ok()) return {};
   process->socket = std::move(*socket);
-  return {process->socket->path(), JoinPath(state_->directory, "python")};
+  return {process->socket->path(), JoinPath(state_->directory->path(), "python")};
 }
 
 void Watch::Add(const Spawn& spawn, pid_t pid) {

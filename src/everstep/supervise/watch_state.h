@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "everstep/env/clock.h"
+#include "everstep/env/datagram.h"
 #include "everstep/env/fd.h"
 #include "everstep/supervise/checkpoint_finder.h"
 #include "everstep/supervise/heartbeat_socket.h"
@@ -61,8 +62,8 @@ struct Watch::State {
   bool stop = false;
   int running = 0;  // threads
   std::map<Incarnation, ProcessPtr> processes;
-  std::string directory;                 // for sockets and the module; empty: not made
-  std::map<Incarnation, Vitals> vitals;  // the latest, not taken yet
+  std::unique_ptr<RuntimeDirectory> directory;  // for sockets and the module; null: not made
+  std::map<Incarnation, Vitals> vitals;         // the latest, not taken yet
   std::vector<AgentMessage> messages;
   std::vector<Note> notes;
   bool verify_wanted = false;            // the files' thread is to begin
