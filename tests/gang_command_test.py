@@ -128,9 +128,15 @@ class GangCommandTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("tasks        2 workers\n", result.stderr)
 
+    def test_a_task_may_run_the_command_itself_without_a_word_about_its_variables(self):
+        result = self.run_it("--gang", program=[ev.EVERSTEP, "python-path"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("is not a variable", result.stderr)
+
     def test_python_path_has_the_heartbeat_file(self):
         result = ev.run([ev.EVERSTEP, "python-path"])
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr, "")
         self.assertTrue((pathlib.Path(result.stdout.strip()) / "everstep_heartbeat.py").is_file(), result.stdout)
 
 

@@ -16,6 +16,7 @@
 #include "everstep/env/environment.h"
 #include "everstep/env/poll.h"
 #include "everstep/env/port.h"
+#include "everstep/env/terminal.h"
 #include "everstep/job/directory.h"
 #include "everstep/job/incident_log.h"
 
@@ -28,6 +29,10 @@ class TerminalView : public AgentView {
 
   void Line(const Task& task, OutputStream stream, std::string_view line) override {
     console_->ProcessLine(task.ToString(), stream == OutputStream::kErr, line);
+  }
+
+  bool WantsRaw(OutputStream stream) const override {
+    return !IsTerminal(stream == OutputStream::kErr ? 2 : 1);
   }
 
   void ShowProgress(const Progress& progress) override {
@@ -83,9 +88,8 @@ absl::Status CheckProgram(const std::vector<std::string>& program) {
 
 absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedProcess& self,
                                     Console* console) {
-  EV_ASSIGN_OR_RETURN(
-      const PortReservation ports,
-      ReservePorts(options.port_range.first, options.port_range.last, options.slots));
+  EV_ASSIGN_OR_RETURN(PortReservation ports, ReservePorts(options.port_range.first,
+                                                          options.port_range.last, options.slots));
   AgentOptions agent_options;
   agent_options.program = options.program;
   agent_options.context = {CurrentEnvironment(), options.coordinator, options.secret_file,
@@ -94,6 +98,7 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
   agent_options.signals = self.signals;
   agent_options.parent = self.guardian;
   agent_options.coordinator = options.coordinator_process;
+  agent_options.ports = &ports;
   TerminalView view(console);
   Agent agent(std::move(agent_options), &view);
 

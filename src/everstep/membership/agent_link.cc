@@ -54,7 +54,11 @@ class Link final : public AgentLink {
     hooks.on_open = [this] {
       std::vector<wire::FromAgent> words = {ToProto(AgentMessage(self_))};
       for (const AgentMessage& message : said_) words.push_back(ToProto(message));
-      if (checkpoint_.has_value()) words.push_back(ToProto(AgentMessage(*checkpoint_)));
+      if (checkpoint_.has_value()) {
+        CheckpointSeen seen = *checkpoint_;
+        seen.age += clock_.Now() - checkpoint_at_;
+        words.push_back(ToProto(AgentMessage(std::move(seen))));
+      }
       return words;
     };
     hooks.on_message = [this](wire::ToAgent proto) {
@@ -71,6 +75,7 @@ class Link final : public AgentLink {
       self_.ports = ports->ports;
     } else if (const auto* seen = std::get_if<CheckpointSeen>(&message)) {
       checkpoint_ = *seen;
+      checkpoint_at_ = clock_.Now();
     } else if (!std::holds_alternative<Vitals>(message)) {
       said_.push_back(message);
     }
@@ -98,6 +103,7 @@ class Link final : public AgentLink {
   Register self_;
   std::vector<AgentMessage> said_;            // a few for each process that ended, so never many
   std::optional<CheckpointSeen> checkpoint_;  // the newest
+  TimePoint checkpoint_at_;                   // when it was said: its age grows
 
   std::mutex mutex_;
   std::condition_variable arrived_;

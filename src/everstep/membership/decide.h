@@ -14,7 +14,10 @@
 //   agents that are still there, and train on from the state they restore. Gathering again when
 //   there are too few slots.
 //   Whatever matters afterwards is put on record (job/record.h), a restart before it is done.
-//   Programs that never say hello are only watched: all exit 0, or the first that does not decides.
+//   Running. A program that never says hello is watched from outside, a gang: any death of chief or
+//   worker restarts them all, an evaluator is beside them, a job with parameter servers (its chief
+//   decides) loses tasks alone. Stopped or hung processes, and checkpoints that are not written,
+//   are known from what agents see of it. Done when all trainers have exited with 0.
 #pragma once
 
 #include <string>

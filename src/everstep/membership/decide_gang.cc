@@ -228,6 +228,9 @@ void Decider::FailAll(const WorkerEntry& cause) {
     if (&worker == &cause || worker.finished || worker.respawn || IsEvaluator(worker.task)) {
       continue;
     }
+    // What all run into when they begin is nobody's consequence.
+    const bool alike = worker.trouble && worker.trouble->code == cause.trouble->code;
+    if (alike && IsEarly(cause)) continue;
     consequences.others.push_back(worker.task.ToString());
   }
   if (!consequences.others.empty()) state_.consequences = std::move(consequences);

@@ -63,6 +63,19 @@ TEST_F(GangTest, WhoEndedBecauseOfItIsToldAtTheEndOfTheJobToo) {
   EXPECT_THAT(job.Told(), HasSubstr("worker:0 ended because worker:1 did"));
 }
 
+TEST_F(GangTest, WhatAllRunIntoAtOnceIsNobodysConsequence) {
+  TestJob job = Gang(3);
+  Run(job, false);
+  job.Exits(1, ExitedWith(1), "ModuleNotFoundError");
+  job.Exits(0, ExitedWith(1), "ModuleNotFoundError");
+  job.Pass(kSecond);
+  job.Exits(2, KilledBy(15));
+  ASSERT_TRUE(job.end);
+  EXPECT_THAT(job.Told(), HasSubstr("worker:2 ended because worker:0 did"));
+  EXPECT_THAT(job.Told(), Not(HasSubstr("worker:1 ended")));
+  EXPECT_THAT(job.Told(), Not(HasSubstr("and worker:2 ended")));
+}
+
 TEST_F(GangTest, TheCauseIsTheFirstToDie) {
   TestJob job = Gang(3);
   Run(job);
@@ -306,8 +319,8 @@ TEST_F(GangTest, LackOfMemoryIsToldAsSuchAndIsTheProgramsOwnFault) {
   EXPECT_THAT(job.end->reason, HasSubstr("OOM"));
 }
 
-TEST_F(GangTest, WithoutRestartsTheFirstFailureOfAnyKindIsTheEnd) {
-  for (const int status : {KilledBy(9), ExitedWith(143), ExitedWith(1)}) {
+TEST_F(GangTest, WithoutRestartsTheFirstFailureIsTheEndButBeingToldToLeaveIsNone) {
+  for (const int status : {KilledBy(9), ExitedWith(75), ExitedWith(1)}) {
     TestJob job = Gang(2);
     job.options.max_restarts = 0;
     Run(job);
@@ -316,6 +329,12 @@ TEST_F(GangTest, WithoutRestartsTheFirstFailureOfAnyKindIsTheEnd) {
     job.Exits(1, KilledBy(15));
     ASSERT_TRUE(job.end);
   }
+  TestJob job = Gang(2);
+  job.options.max_restarts = 0;
+  Run(job);
+  Fails(job, 0, KilledBy(15));
+  EXPECT_FALSE(job.end);
+  EXPECT_EQ(job.state.phase, JobPhase::kRunning);
 }
 
 }  // namespace

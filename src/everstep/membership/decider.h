@@ -206,7 +206,7 @@ std::string SecondsText(Duration d);                          // "2.0 s"
 std::vector<std::string> LastLines(const std::string& tail);  // at most 20
 std::string NamesOf(const std::vector<std::string>& all);     // "a, b and 3 more"
 
-bool IsTrainer(const Task& task);
+bool IsTrainer(const Task& task);  // chief or worker
 bool IsEvaluator(const Task& task);
 std::string AgeText(Duration d);                            // "63 s", "31 min", "2.5 h"
 std::string AndNames(const std::vector<std::string>& all);  // "a, b and c"

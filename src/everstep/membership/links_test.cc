@@ -397,20 +397,20 @@ TEST_F(LinksTest, ACoordinatorThatStartsLateIsFoundWithinTheDeadline) {
   EXPECT_TRUE(link.ok()) << link.status();
 }
 
-// ---- the agent's link ----
-
-TEST_F(LinksTest, AnAgentThatComesBackRegistersAndRepeatsWhatEnded) {
+TEST_F(LinksTest, AnAgentThatComesBackRegistersAndRepeatsWhatEndedAndWasSeen) {
   Serve();
   auto link = ConnectAgent(AgentOptions());
   ASSERT_TRUE(link.ok()) << link.status();
   EXPECT_TRUE(std::holds_alternative<Register>(ear.Agent(1)[0].second));
   Fall();
   (*link)->Send(Exited{{"worker", 0}, 5, 256, "tail"});
+  (*link)->Send(CheckpointSeen{5, "/ckpt-1", std::chrono::seconds(1)});
   Serve();
-  const auto said = ear.Agent(3);
-  ASSERT_THAT(said, SizeIs(3));
+  const auto said = ear.Agent(4);
+  ASSERT_THAT(said, SizeIs(4));
   EXPECT_TRUE(std::holds_alternative<Register>(said[1].second));
   EXPECT_EQ(std::get<Exited>(said[2].second).incarnation, 5u);
+  EXPECT_GT(std::get<CheckpointSeen>(said[3].second).age, std::chrono::seconds(1)) << "it grew";
 }
 
 TEST_F(LinksTest, ASpawnThatIsRepeatedComesOnceAndArrivalsWakeTheAgent) {

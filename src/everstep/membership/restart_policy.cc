@@ -114,10 +114,11 @@ int RestartsLeft(const RestartBook& book) { return std::max(0, book.max_restarts
 
 RestartVerdict RestartOrEnd(const RestartBook& book, const Fault& fault) {
   const RestartVerdict end{false, {}, CauseText(fault)};
-  if (book.max_restarts == 0) return end;
+  const bool leaves = book.gang && fault.blame == Blame::kLeave;  // no failure, so not the first
+  if (book.max_restarts == 0 && !leaves) return end;
   if (book.gang) {
     if (std::string why = WhyGangEnds(book, fault); !why.empty()) return {false, {}, why};
-    if (fault.blame == Blame::kLeave) return {true, BackOff(book), ""};
+    if (leaves) return {true, BackOff(book), ""};
     return RestartsLeft(book) == 0 ? UsedUp(book, fault) : RestartVerdict{true, BackOff(book), ""};
   }
   if (fault.blame == Blame::kLeave) return end;
