@@ -2,7 +2,7 @@
 # command and the Python file that programs under it may use, not the library for C++ learners.
 include(GNUInstallDirs)
 install(TARGETS everstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES python/everstep_heartbeat.py DESTINATION ${CMAKE_INSTALL_DATADIR}/everstep/python OPTIONAL)
+install(FILES python/everstep_heartbeat.py DESTINATION ${CMAKE_INSTALL_DATADIR}/everstep/python)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 
 string(TOLOWER ${CMAKE_SYSTEM_NAME} system)

@@ -63,6 +63,7 @@ class OlderRelease(unittest.TestCase):
     def test_the_deb_is_installed_and_runs_a_job_and_is_removed_again(self):
         out = self.inside("inside dpkg -i /tmp/everstep.deb >/dev/null\n"
                           "inside everstep --version\n"
+                          "inside cat /usr/share/everstep/python/everstep_heartbeat.py >/dev/null\n"
                           "inside everstep run -n 2 --job-dir /tmp/job -- cat /etc/debian_version\n"
                           "inside dpkg -r everstep >/dev/null\n")
         lines = out.splitlines()

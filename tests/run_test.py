@@ -359,7 +359,8 @@ class Ends(Case):
             os.close(terminal)
 
     def test_what_a_program_leaves_behind_is_ended_with_the_job(self):
-        result = self.run_job(script="""setsid sh -c 'while :; do sleep 0.1; done' "$0" & exit 0""")
+        result = self.run_job(
+            script="""setsid sh -c 'while :; do sleep 0.1; done' "$0" & sleep 3.5; exit 0""")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assert_nothing_left(0.5)
 

@@ -34,6 +34,9 @@ class OneFile(unittest.TestCase):
             static_build.must(["cmake", "--install", static_build.BUILD, "--prefix", prefix, "--strip"])
             self.assertEqual(ev.run([f"{prefix}/bin/everstep", "--version"]).stdout,
                              ev.run([ev.EVERSTEP, "--version"]).stdout)
+            python = pathlib.Path(ev.run([f"{prefix}/bin/everstep", "python-path"]).stdout.strip())
+            self.assertEqual(python.resolve(), pathlib.Path(prefix).resolve() / "share/everstep/python")
+            self.assertTrue((python / "everstep_heartbeat.py").exists())
 
     def test_the_tarball_and_the_deb_have_the_command_and_what_programs_import(self):
         with tarfile.open(TARBALL) as tar:
@@ -41,8 +44,7 @@ class OneFile(unittest.TestCase):
         deb = set(re.findall(r"^-\S+ .* \./usr/(\S+)$", ev.run(["dpkg-deb", "-c", DEB]).stdout, re.M))
         self.assertEqual(files, deb)
         self.assertIn("bin/everstep", files)
-        if (ev.ROOT / "python" / "everstep_heartbeat.py").exists():
-            self.assertIn("share/everstep/python/everstep_heartbeat.py", files)
+        self.assertIn("share/everstep/python/everstep_heartbeat.py", files)
 
     def test_the_static_deb_depends_on_nothing(self):
         self.assertEqual(ev.run(["dpkg-deb", "-f", DEB, "Depends"]).stdout.strip(), "")

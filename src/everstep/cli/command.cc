@@ -73,9 +73,9 @@ bool HasVariables(const CLI::App& verb) {
 // A variable that is misspelt would be ignored in silence. job/README.md has the list, and each
 // verb's own options have one as well.
 void WarnOfUnknownVariables(const CLI::App& root) {
-  std::set<std::string> known = {"EVERSTEP_COORDINATOR", "EVERSTEP_INCARNATION",
-                                 "EVERSTEP_SECRET_FILE", "EVERSTEP_JOB_TOKEN",
-                                 "EVERSTEP_RESTORE_FROM"};
+  std::set<std::string> known = {
+      "EVERSTEP_COORDINATOR",  "EVERSTEP_INCARNATION", "EVERSTEP_SECRET_FILE", "EVERSTEP_JOB_TOKEN",
+      "EVERSTEP_RESTORE_FROM", "EVERSTEP_BEGIN_FROM",  "EVERSTEP_HEARTBEAT"};
   for (const JobOption& option : JobOptionTable()) known.insert(option.Variable());
   for (const CLI::App* verb : root.get_subcommands([](const CLI::App*) { return true; })) {
     for (const CLI::Option* option : verb->get_options()) {

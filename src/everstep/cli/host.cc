@@ -11,10 +11,12 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/cli/command.h"
+#include "everstep/cli/traps.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/poll.h"
 #include "everstep/env/port.h"
+#include "everstep/env/terminal.h"
 #include "everstep/job/directory.h"
 #include "everstep/job/incident_log.h"
 
@@ -27,6 +29,10 @@ class TerminalView : public AgentView {
 
   void Line(const Task& task, OutputStream stream, std::string_view line) override {
     console_->ProcessLine(task.ToString(), stream == OutputStream::kErr, line);
+  }
+
+  bool WantsRaw(OutputStream stream) const override {
+    return !IsTerminal(stream == OutputStream::kErr ? 2 : 1);
   }
 
   void ShowProgress(const Progress& progress) override {
@@ -82,9 +88,8 @@ absl::Status CheckProgram(const std::vector<std::string>& program) {
 
 absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedProcess& self,
                                     Console* console) {
-  EV_ASSIGN_OR_RETURN(
-      const PortReservation ports,
-      ReservePorts(options.port_range.first, options.port_range.last, options.slots));
+  EV_ASSIGN_OR_RETURN(PortReservation ports, ReservePorts(options.port_range.first,
+                                                          options.port_range.last, options.slots));
   AgentOptions agent_options;
   agent_options.program = options.program;
   agent_options.context = {CurrentEnvironment(), options.coordinator, options.secret_file,
@@ -93,6 +98,7 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
   agent_options.signals = self.signals;
   agent_options.parent = self.guardian;
   agent_options.coordinator = options.coordinator_process;
+  agent_options.ports = &ports;
   TerminalView view(console);
   Agent agent(std::move(agent_options), &view);
 
@@ -157,6 +163,8 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
                     "everstep: ", result.code == kExitToldToLeave ? "stopped" : "the job failed",
                     " (exit code ", result.code, "): ", parts[0], "\n");
     const TaskFailure* failure = result.code == kExitToldToLeave ? nullptr : FailureBehind(result);
+    std::string last_lines(parts.size() > 1 ? parts[1] : "");
+    if (last_lines.empty() && failure != nullptr) last_lines = failure->tail;
     if (parts.size() > 1) {
       absl::StrAppend(&text, Indented(parts[1]));
     } else if (failure != nullptr && !failure->tail.empty()) {
@@ -166,6 +174,8 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
     if (result.code != kExitToldToLeave) {
       absl::StrAppend(&text, LogNote(result, job_directory, RealFileSystem()),
                       StacksNote(job_directory, RealFileSystem()));
+      const std::string hint = HintOnFailure(last_lines);
+      if (!hint.empty()) absl::StrAppend(&text, "  hint  ", hint, "\n");
     }
   }
   if (!job_directory.empty()) absl::StrAppend(&text, "  job  ", job_directory, "\n");

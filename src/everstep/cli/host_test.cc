@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "everstep/env/clock.h"
 #include "everstep/env/memory_file_system.h"
+#include "everstep/env/pipe.h"
 #include "everstep/env/temp_directory.h"
 #include "everstep/io/publish.h"
 
@@ -68,6 +70,26 @@ TEST_F(LogNoteTest, SaysWhenItIsOnAnotherHost) {
   Print(1);  // the directory is shared
   EXPECT_THAT(Note("worker:1 on b exited with code 65"), HasSubstr(dir_.File("logs/worker_1")));
   EXPECT_THAT(Note("worker:1 on b exited with code 65"), Not(HasSubstr("worker_0")));
+}
+
+TEST(SayOutcomeTest, OfATaskThatFailedTwiceTheLastLinesAreOfItsLastFailure) {
+  absl::StatusOr<Pipe> pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  AgentResult result;
+  result.code = 3;
+  result.reason = "worker:1 exited with code 3";
+  for (const char* tail : {"old\n", "new\n"}) {
+    result.failures.push_back({{"worker", 0}, 9, "other\n", ""});
+    result.failures.push_back({{"worker", 1}, 3 << 8, tail, ""});
+  }
+  {
+    Console console(pipe->write.get(), pipe->write.get(), RealClock());
+    SayOutcome(result, "", std::chrono::seconds(1), &console);
+  }
+  char bytes[4096];
+  const std::string said(bytes, ReadSome(pipe->read.get(), bytes, sizeof bytes));
+  EXPECT_THAT(said, HasSubstr("  last lines of worker:1:\n  | new\n"));
+  EXPECT_THAT(said, Not(HasSubstr("old")));
 }
 
 TEST(StacksNoteTest, IsOfTheHangThatEndedTheNewestRun) {

@@ -14,13 +14,15 @@ std::string Count(int64_t n, const char* what) {
   return absl::StrCat(n, " ", what, n == 1 ? "" : "s");
 }
 
-std::string RunLine(const RunReport& run) {
+// `gang`: a step of 0 only means that none was told.
+std::string RunLine(const RunReport& run, bool gang) {
   std::string end = "running";
   if (run.vanished) end = "vanished";
   if (run.exit_code.has_value()) {
     end = *run.exit_code == 0 ? "done" : absl::StrCat("exit code ", *run.exit_code);
   }
-  if (run.step.has_value()) absl::StrAppend(&end, ", step ", *run.step);
+  if (run.step.value_or(0) > 0 || (run.step.has_value() && !gang))
+    absl::StrAppend(&end, ", step ", *run.step);
   if (!run.reason.empty()) absl::StrAppend(&end, ": ", run.reason);
   return absl::StrFormat("  term %-4d %s  %9.1f s  %s\n", run.term, run.began, run.seconds, end);
 }
@@ -78,7 +80,7 @@ ordered_json RecordJson(const JobRecord& record) {
 
 std::string ReportText(const JobReport& report) {
   std::string text = "runs\n";
-  for (const RunReport& run : report.runs) absl::StrAppend(&text, RunLine(run));
+  for (const RunReport& run : report.runs) absl::StrAppend(&text, RunLine(run, report.gang));
   if (!report.incidents.empty()) absl::StrAppend(&text, "incidents\n");
   for (const IncidentReport& incident : report.incidents) {
     const bool open = !report.runs.empty() && report.runs.back().term == incident.record.term &&
@@ -102,7 +104,7 @@ std::string ReportText(const JobReport& report) {
                   report.trained ? absl::StrFormat("; goodput %.1f %%", 100 * report.goodput)
                                  : std::string("; no step was done"),
                   "\n");
-  if (report.gang && report.repeated_steps == 0 && report.lost_seconds > 0) {
+  if (report.gang && report.repeated_steps == 0 && report.lost_seconds >= 0.05) {
     absl::StrAppend(&text, "  by time only: what was done again after a restart is not seen\n");
   }
   if (report.unreadable > 0) {

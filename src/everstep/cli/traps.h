@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,5 +32,9 @@ std::vector<std::string> FindTraps(const TrapContext& context);
 // it is set, else of the `present` ones. kFailedPrecondition, saying how many there are (exit code
 // 78).
 absl::Status CheckGpus(const JobSpec& spec, int tasks, const Environment& environment, int present);
+
+// What to set or change when a program ended with these last lines, where they are well known; else
+// empty.
+std::string HintOnFailure(std::string_view last_lines);
 
 }  // namespace everstep

@@ -68,6 +68,8 @@ TEST_F(TrapsTest, KerasIsNoTrapWhereItWorks) {
   packages_->tensorflow = "2.15.1";
   packages_->keras = "2.15.0";
   EXPECT_THAT(OfScript(kMirrored), IsEmpty());
+  packages_->keras = "3.0.0";
+  EXPECT_THAT(OfScript(kMirrored), IsEmpty()) << "it is there, but not tf.keras";
   packages_ = PythonPackages{"2.16.1", "3.3.0", "2.16.0"};
   EXPECT_THAT(OfScript(kMirrored), ElementsAre(HasSubstr("TensorFlow 2.16.1")));
   for (const char* yes : {"1", "true", "True"}) {
@@ -125,6 +127,9 @@ TEST_F(TrapsTest, ATfConfigThatDisagreesIsSaidAndThatItIsReplaced) {
   EXPECT_THAT(Find({"true"}), IsEmpty());
   spec_.workers = 3;
   EXPECT_THAT(Find({"true"}), ElementsAre(HasSubstr("worker:1 of 2 workers) is replaced")));
+  environment_["TF_CONFIG"] =
+      R"({"cluster":{"worker":["a:1","b:1","c:1"]},"task":{"type":"worker","index":0}})";
+  EXPECT_THAT(Find({"true"}), ElementsAre(HasSubstr("on other hosts too")));
   environment_["TF_CONFIG"] = "{";
   EXPECT_THAT(Find({"true"}), ElementsAre(HasSubstr("could not be understood")));
 }
@@ -150,6 +155,16 @@ TEST_F(TrapsTest, GpusThatAreNotThereAreRefused) {
   EXPECT_TRUE(CheckGpus(spec_, 1, some, 0).ok());
   EXPECT_THAT(std::string(CheckGpus(spec_, 2, some, 8).message()),
               HasSubstr("asks for 4 GPUs, but CUDA_VISIBLE_DEVICES has 2;"));
+}
+
+TEST(HintOnFailure, KnowsTheLastWordsThatHaveACure) {
+  EXPECT_THAT(HintOnFailure("}) with an unsupported type (<class "
+                            "'tensorflow.python.distribute.values.PerReplica'>) to a Tensor.\n"),
+              HasSubstr("TF_USE_LEGACY_KERAS=1"));
+  EXPECT_EQ(HintOnFailure("ValueError: an unsupported type\n"), "");
+  EXPECT_THAT(HintOnFailure("x\nModuleNotFoundError: No module named 'everstep_heartbeat'\n"),
+              HasSubstr("everstep python-path"));
+  EXPECT_EQ(HintOnFailure(""), "");
 }
 
 // --- the script ---

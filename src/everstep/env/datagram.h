@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -13,8 +15,23 @@
 namespace everstep {
 
 // A new directory that only this user can enter, "/tmp/everstep-run-XXXXXX" or under $TMPDIR if
-// sockets in it can have paths as short as the kernel wants them. The caller removes it.
-absl::StatusOr<std::string> MakeRuntimeDirectory();
+// sockets in it can have paths as short as the kernel wants them. It goes away with its object;
+// what a process that was killed has left, with the next one that is made.
+class RuntimeDirectory {
+ public:
+  static absl::StatusOr<std::unique_ptr<RuntimeDirectory>> Make();
+  ~RuntimeDirectory();
+  RuntimeDirectory(const RuntimeDirectory&) = delete;
+  RuntimeDirectory& operator=(const RuntimeDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  RuntimeDirectory(std::string path, UniqueFd lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+  const std::string path_;
+  const UniqueFd lock_;  // held: somebody lives in it
+};
 
 // A socket at `path` (at most 107 bytes) that hears datagrams. Non-blocking, close-on-exec. The
 // file stays until it is removed.

@@ -1,6 +1,7 @@
 // env: datagrams.
 #include "everstep/env/datagram.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -12,8 +13,10 @@ namespace {
 
 class DatagramTest : public ::testing::Test {
  protected:
-  DatagramTest() : directory_(MakeRuntimeDirectory().value()), path_(directory_ + "/1") {}
-  ~DatagramTest() override { (void)RealFileSystem().RemoveTree(directory_); }
+  DatagramTest()
+      : owner_(RuntimeDirectory::Make().value()),
+        directory_(owner_->path()),
+        path_(directory_ + "/1") {}
 
   std::string Receive(int socket, size_t room = 600) {
     std::string text(room, '\0');
@@ -23,6 +26,7 @@ class DatagramTest : public ::testing::Test {
     return text;
   }
 
+  std::unique_ptr<RuntimeDirectory> owner_;
   const std::string directory_, path_;
 };
 
@@ -66,19 +70,46 @@ TEST_F(DatagramTest, APathTooLongForASocketIsAnError) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(DatagramTest, ATemporaryDirectoryWithALongNameIsNotUsed) {
+// With another TMPDIR.
+std::unique_ptr<RuntimeDirectory> MakeIn(const std::string& directory) {
   const auto before = GetEnvironment("TMPDIR");
+  SetEnvironment("TMPDIR", directory);
+  auto made = RuntimeDirectory::Make().value();
+  before.has_value() ? SetEnvironment("TMPDIR", *before) : UnsetEnvironment("TMPDIR");
+  return made;
+}
+
+TEST_F(DatagramTest, ATemporaryDirectoryWithALongNameIsNotUsed) {
   const std::string deep = directory_ + "/" + std::string(80, 'd');
   ASSERT_TRUE(RealFileSystem().CreateDirectories(deep).ok());
-  SetEnvironment("TMPDIR", directory_);
-  const std::string near = MakeRuntimeDirectory().value();
-  SetEnvironment("TMPDIR", deep);
-  const std::string far = MakeRuntimeDirectory().value();
-  before.has_value() ? SetEnvironment("TMPDIR", *before) : UnsetEnvironment("TMPDIR");
-  EXPECT_EQ(near.substr(0, directory_.size()), directory_);
-  EXPECT_EQ(far.substr(0, 18), "/tmp/everstep-run-");
-  EXPECT_TRUE(BindDatagram(far + "/1234567890123456").ok());
-  (void)RealFileSystem().RemoveTree(far);
+  const auto near = MakeIn(directory_), far = MakeIn(deep);
+  EXPECT_EQ(near->path().substr(0, directory_.size()), directory_);
+  EXPECT_EQ(far->path().substr(0, 18), "/tmp/everstep-run-");
+  EXPECT_TRUE(BindDatagram(far->path() + "/1234567890123456").ok());
+}
+
+TEST_F(DatagramTest, TheDirectoryGoesAwayWithItsObject) {
+  ASSERT_TRUE(BindDatagram(path_).ok());
+  owner_.reset();
+  EXPECT_FALSE(RealFileSystem().Exists(directory_));
+}
+
+TEST_F(DatagramTest, WhatAKilledProcessLeftIsRemovedAndWhatIsLivedInIsNot) {
+  const std::string left = directory_ + "/everstep-run-left",
+                    young = directory_ + "/everstep-run-y", other = directory_ + "/other";
+  for (const std::string& path : {left, young, other}) {
+    ASSERT_TRUE(RealFileSystem().CreateDirectories(path + "/python").ok());
+  }
+  const auto inhabited = MakeIn(directory_);
+  for (const std::string& path : {left, inhabited->path(), other}) {
+    const timespec times[2] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+  const auto next = MakeIn(directory_);
+  EXPECT_FALSE(RealFileSystem().Exists(left));
+  EXPECT_TRUE(RealFileSystem().Exists(young));
+  EXPECT_TRUE(RealFileSystem().Exists(other));
+  EXPECT_TRUE(RealFileSystem().Exists(inhabited->path()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
@@ -19,21 +20,9 @@ namespace {
 
 // Processes that the coordinator has stopped already, and those of a job that has ended.
 constexpr Duration kEndGrace = std::chrono::seconds(2);
-// For the last lines of a process that has ended; the news of its end must not wait for a slow
-// terminal.
-constexpr Duration kTailPatience = std::chrono::milliseconds(50);
 constexpr Duration kTick = std::chrono::milliseconds(500);  // for what no descriptor announces
-
-int StatusOfSpawnError(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kNotFound:
-      return 127 << 8;  // as shells have it
-    case absl::StatusCode::kPermissionDenied:
-      return 126 << 8;
-    default:
-      return ExitCodeFor(status) << 8;
-  }
-}
+constexpr Duration kWaitingTick = std::chrono::milliseconds(50);
+constexpr Duration kSettleTick = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -41,9 +30,13 @@ Agent::Agent(AgentOptions options, AgentView* view)
     : options_(std::move(options)),
       view_(view),
       fs_(options_.fs != nullptr ? *options_.fs : RealFileSystem()),
-      pump_(fs_, [view](const Task& task, OutputStream stream, std::string_view line) {
-        view->Line(task, stream, line);
-      }) {
+      pump_(
+          fs_,
+          [view](const Task& task, OutputStream stream, std::string_view line) {
+            view->Line(task, stream, line);
+          },
+          [view](OutputStream stream) { return view->WantsRaw(stream); }),
+      stacks_(fs_, [this] { Wake(); }) {
   absl::StatusOr<UniqueFd> wake = MakeEventFd();
   if (wake.ok()) wake_ = *std::move(wake);
 }
@@ -56,8 +49,10 @@ AgentResult Agent::Run(AgentLink& link) {
   link_ = &link;
   while (!leaving_ || !children_.empty()) {
     HearSignals();
+    TellNews();
     ReapExited();
     ObeyOrders();
+    StartWaiting();
     KeepTime();
     if (leaving_ && children_.empty()) break;
     WaitForSomething();
@@ -74,9 +69,14 @@ void Agent::WaitForSomething() {
     items.push_back({options_.coordinator->pidfd(), true});
   }
   Duration wait = kTick;
+  if (!waiting_.empty()) wait = std::min(wait, kWaitingTick);
   const TimePoint now = RealClock().Now();
   for (const auto& [incarnation, child] : children_) {
-    items.push_back({child.process.pidfd(), true});
+    if (child.settles_at.has_value()) {
+      wait = std::min(wait, kSettleTick);
+    } else if (!stacks_.IsTaking(incarnation)) {
+      items.push_back({child.process.pidfd(), true});
+    }
     if (child.kill_at.has_value()) wait = std::min(wait, *child.kill_at - now);
   }
   (void)Poll(absl::MakeSpan(items), wait);
@@ -113,15 +113,20 @@ void Agent::OnWishToStop(int signal) {
 
 void Agent::ReapExited() {
   for (auto it = children_.begin(); it != children_.end();) {
-    if (!it->second.process.HasExited()) {
+    if (!it->second.process.HasExited() || !Settle(it->first, it->second)) {
       ++it;
       continue;
     }
     // What it has left of its group goes with it, while its number is still its own.
     it->second.process.SignalGroup(SIGKILL);
+    watch_->Remove(it->first);
     const int status = it->second.process.Poll().value_or(0);
     OnExit(it->first, it->second, status);
     it = children_.erase(it);
+    // Another life may begin: from the newest checkpoint, so it should be whole.
+    if (children_.empty() && std::exchange(life_failed_, false) && !leaving_) {
+      watch_->VerifyNewest();
+    }
   }
   if (options_.coordinator != nullptr && !leaving_ && options_.coordinator->HasExited()) {
     // It may have said that the job has ended, and gone.
@@ -156,69 +161,36 @@ void Agent::OnCoordinatorGone(int status) {
   Leave(kExitNotNow, what, options_.grace);
 }
 
-void Agent::OnExit(Incarnation incarnation, Child& child, int status) {
-  std::string tail = pump_.Finish(incarnation, kTailPatience);
-  // One that printed nothing has no log.
-  link_->Send(Exited{child.task, incarnation, status, tail, KilledForMemory(child, status),
-                     tail.empty() ? std::string() : child.log_path});
-  if (status == 0 || child.told || stop_asked_.has_value() || leaving_) return;
-  result_.failures.push_back({child.task, status, std::move(tail), child.log_path});
-}
-
-// The kernel counts its kills in the whole control group. It kills by SIGKILL, so a rise of the
-// count while a child lived that died of that is taken for the child's; each kill for one child.
-bool Agent::KilledForMemory(const Child& child, int status) {
-  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL || child.told) return false;
-  const std::optional<int64_t> now = options_.oom_kills ? options_.oom_kills() : OomKills();
-  if (!now.has_value() || !child.oom_kills.has_value()) return false;
-  const int64_t before = std::max(*child.oom_kills, oom_kills_told_.value_or(0));
-  if (*now <= before) return false;
-  oom_kills_told_ = before + 1;
-  return true;
-}
-
 void Agent::ObeyOrders() {
   while (std::optional<AgentOrder> order = link_->Next(Deadline())) {
     std::visit([this](const auto& o) { OnOrder(o); }, *order);
   }
 }
 
-void Agent::OnOrder(const Spawn& spawn) {
-  if (leaving_ || children_.count(spawn.incarnation) != 0) return;
-  const absl::Status status = StartProcess(spawn);
-  if (status.ok()) return;
-  const std::string text(status.message());
-  link_->Send(Exited{spawn.task, spawn.incarnation, StatusOfSpawnError(status), text + "\n",
-                     /*oom=*/false, /*log=*/""});
-  result_.failures.push_back({spawn.task, StatusOfSpawnError(status), text + "\n", ""});
-}
-
-absl::Status Agent::StartProcess(const Spawn& spawn) {
-  SpawnOptions options;
-  options.argv = options_.program;
-  EV_ASSIGN_OR_RETURN(options.environment, ChildEnvironment(spawn, options_.context));
-  options.pipe_output = true;
-  // If this process is killed, its children are told to leave; they may have work to save.
-  options.parent_death_signal = SIGTERM;
-  const std::optional<int64_t> oom_kills = options_.oom_kills ? options_.oom_kills() : OomKills();
-  EV_ASSIGN_OR_RETURN(Process process, Process::Spawn(options));
-  const auto directory = options.environment.find("EVERSTEP_JOB_DIR");
-  const std::string job =
-      directory == options.environment.end() ? std::string() : directory->second;
-  const std::string log = job.empty() ? "" : LogPath(job, spawn.task, spawn.incarnation);
-  pump_.Add(spawn.task, spawn.incarnation, std::move(process.out()), std::move(process.err()), {log, ""});
-  result_.logs[spawn.task] = log;
-  children_.emplace(spawn.incarnation,
-                    Child{spawn.task, std::move(process), log, oom_kills, false, {}});
-  return absl::OkStatus();
-}
-
 void Agent::OnOrder(const Kill& kill) {
   const auto it = children_.find(kill.incarnation);
   if (it != children_.end()) TellToLeave(it->second, kill.grace);
+  const auto waiting = std::find_if(waiting_.begin(), waiting_.end(), [&kill](const Waiting& one) {
+    return one.spawn.incarnation == kill.incarnation;
+  });
+  if (waiting == waiting_.end()) return;
+  link_->Send(Exited{waiting->spawn.task, kill.incarnation, SIGTERM, "", /*oom=*/false, ""});
+  waiting_.erase(waiting);
 }
 
-void Agent::OnOrder(const TakeStacks&) {}
+void Agent::OnOrder(const TakeStacks& take) {
+  const auto it = children_.find(take.incarnation);
+  if (it == children_.end()) {
+    link_->Send(Stacks{take.incarnation, "it has ended\n", ""});
+    return;
+  }
+  const std::string& log = it->second.log_path;
+  const std::string path = log.empty() ? ""
+                                       : absl::StrCat(log.substr(0, log.rfind('/')), "/stacks-",
+                                                      take.incarnation, ".txt");
+  stacks_.Begin(
+      {take.incarnation, it->second.process.pid(), pump_.CaptureOf(take.incarnation), path});
+}
 
 void Agent::OnOrder(const JobEnded& end) {
   if (leaving_) return;
@@ -243,6 +215,7 @@ void Agent::Leave(int code, std::string reason, Duration grace) {
     leaving_ = true;
     result_.code = code;
     result_.reason = std::move(reason);
+    waiting_.clear();
   }
   for (auto& [incarnation, child] : children_) TellToLeave(child, grace);
 }

@@ -3,19 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "everstep/base/clock.h"
 #include "everstep/env/file.h"
+#include "everstep/env/port.h"
 #include "everstep/env/process.h"
+#include "everstep/env/process_tree.h"
 #include "everstep/membership/agent_link.h"
 #include "everstep/membership/messages.h"
+#include "everstep/supervise/agent_stacks.h"
 #include "everstep/supervise/child_environment.h"
 #include "everstep/supervise/output.h"
+#include "everstep/supervise/watch.h"
 
 namespace everstep {
 
@@ -37,6 +43,11 @@ struct AgentOptions {
   SignalQueue* signals = nullptr;
   pid_t parent = 0;
   Process* coordinator = nullptr;
+  // Of the processes; busy ones are replaced, and the coordinator is told.
+  PortReservation* ports = nullptr;
+  // For the port of a process to be started, in which its last user may still be ending.
+  Duration port_patience = std::chrono::seconds(2);
+  Duration watch_interval = std::chrono::seconds(1);  // between two looks at the processes
   FileSystem* fs = nullptr;
   // How many processes the kernel has killed for want of memory; null: OomKills() of this process's
   // control group.
@@ -48,6 +59,9 @@ class AgentView {
  public:
   virtual ~AgentView() = default;
   virtual void Line(const Task& task, OutputStream stream, std::string_view line) = 0;
+  // Whether it wants the lines of the stream as they are, and not as a terminal may get them. Asked
+  // once.
+  virtual bool WantsRaw(OutputStream) const { return false; }
   virtual void ShowProgress(const Progress& progress) = 0;
   virtual void Say(const std::string& text) = 0;  // one line
 };
@@ -88,9 +102,19 @@ class Agent {
     Task task;
     Process process;
     std::string log_path;
+    int port = 0;  // its own in the cluster; 0: none
+    TimePoint started;
     std::optional<int64_t> oom_kills;  // when it was started
     bool told = false;                 // to leave
     std::optional<Deadline> kill_at;
+    // It has ended; what it has left may end by itself until then.
+    std::optional<Deadline> settles_at;
+    std::string left;  // what it had left after that, for people; killed
+  };
+  // One that cannot be started yet.
+  struct Waiting {
+    Spawn spawn;
+    std::optional<Deadline> port_until;
   };
 
   void WaitForSomething();
@@ -98,7 +122,12 @@ class Agent {
   void OnWishToStop(int signal);
   void ReapExited();
   void OnCoordinatorGone(int status);
+  // Whether the end of the child can be told: nobody looks at it any more, and it has left nothing.
+  bool Settle(Incarnation incarnation, Child& child);
+  std::vector<ProcessEntry> LeftBy(Incarnation incarnation, const Child& child) const;
   void OnExit(Incarnation incarnation, Child& child, int status);
+  void TellNews();  // what was seen, and stacks
+  void TellPorts();
   bool KilledForMemory(const Child& child, int status);
   void ObeyOrders();
   void OnOrder(const Spawn& spawn);
@@ -107,7 +136,13 @@ class Agent {
   void OnOrder(const Progress& progress) { view_->ShowProgress(progress); }
   void OnOrder(const Notice& notice) { view_->Say(notice.text); }
   void OnOrder(const JobEnded& end);
+  void StartWaiting();
+  bool PortIsFree(Waiting& waiting, absl::Status* status) const;  // false: wait
   absl::Status StartProcess(const Spawn& spawn);
+  // Begins to watch it, and adds to its environment what that needs.
+  void ExpectProcess(Incarnation incarnation, const std::string& job,
+                     std::map<std::string, std::string>* environment);
+  void NotStarted(const Spawn& spawn, const absl::Status& status);
   void KeepTime();
   void TellToLeave(Child& child, Duration grace);
   // From now on only the end of the processes is waited for.
@@ -117,12 +152,16 @@ class Agent {
   AgentView* const view_;
   FileSystem& fs_;
   UniqueFd wake_;
+  std::unique_ptr<Watch> watch_;  // since the first process; told by the pump
   OutputPump pump_;
   AgentLink* link_ = nullptr;
   std::map<Incarnation, Child> children_;
+  std::deque<Waiting> waiting_;
+  StackTaker stacks_;
   std::optional<int64_t> oom_kills_told_;  // of the kernel's, how many are ascribed to a child
   std::optional<TimePoint> stop_asked_;
   bool leaving_ = false;
+  bool life_failed_ = false;  // one of the processes since there were none ended badly
   AgentResult result_;
 };
 

@@ -83,6 +83,7 @@ struct OutputPump::Child {
   std::unique_ptr<Log> log;        // null: none
   std::unique_ptr<Log> libraries;  // null: they have none of their own
   const std::shared_ptr<Capture> capture = std::make_shared<Capture>();
+  std::function<void(size_t)> saw;
   // The pump's thread:
   UniqueFd pipes[2];  // out, err
   LineSplitter lines[2];
@@ -93,8 +94,11 @@ struct OutputPump::Child {
   std::deque<std::string> tail;
 };
 
-OutputPump::OutputPump(FileSystem& fs, LineSink sink)
-    : sink_(std::move(sink)), logs_(fs), buffer_(kBuffer) {
+OutputPump::OutputPump(FileSystem& fs, LineSink sink, std::function<bool(OutputStream)> raw)
+    : sink_(std::move(sink)),
+      raw_{raw && raw(OutputStream::kOut), raw && raw(OutputStream::kErr)},
+      logs_(fs),
+      buffer_(kBuffer) {
   absl::StatusOr<UniqueFd> wake = MakeEventFd();
   if (wake.ok()) wake_ = *std::move(wake);
   thread_ = std::thread([this] { Run(); });
@@ -110,9 +114,10 @@ OutputPump::~OutputPump() {
 }
 
 void OutputPump::Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err,
-                     LogPaths logs) {
+                     LogPaths logs, std::function<void(size_t)> saw) {
   auto child = std::make_shared<Child>();
   child->task = task;
+  child->saw = std::move(saw);
   if (!logs.log.empty()) child->log = logs_.Open(std::move(logs.log));
   if (!logs.libraries.empty()) child->libraries = logs_.Open(std::move(logs.libraries));
   SetNonBlocking(out.get());
@@ -207,6 +212,7 @@ bool OutputPump::ReadFrom(Child& child, int which, size_t most) {
 }
 
 void OutputPump::Take(Child& child, int which, std::string_view bytes) {
+  if (child.saw) child.saw(bytes.size());
   if (which == 1) child.capture->Add(bytes);
   // Where lines go to two logs, they go as lines.
   const bool sort = which == 1 && child.libraries != nullptr;
@@ -227,31 +233,32 @@ void OutputPump::Line(Child& child, int which, std::string_view line) {
     }
     if (chatter) return;
   }
-  PrintableLine shown = MakePrintable(line);
-  if (shown.binary) {
-    if (std::exchange(child.binary[which], true)) return;
-    shown.text = "[bytes that are no text: they are in the log only]";
-  } else {
-    child.binary[which] = false;
+  const OutputStream stream = which == 0 ? OutputStream::kOut : OutputStream::kErr;
+  PrintableLine printable = MakePrintable(line);
+  const bool again = std::exchange(child.binary[which], printable.binary) && printable.binary;
+  if (printable.binary) printable.text = "[bytes that are no text: they are in the log only]";
+  if (!again) Remember(child, printable.text);
+  if (raw_[which]) {
+    sink_(child.task, stream, LastForm(line));
+  } else if (!again) {
+    sink_(child.task, stream, printable.text);
   }
-  Show(child, which == 0 ? OutputStream::kOut : OutputStream::kErr, shown.text);
 }
 
 void OutputPump::TellOfLog(Child& child) {
   for (Log* log : {child.log.get(), child.libraries.get()}) {
     const std::string error = log == nullptr ? "" : log->TakeError();
     if (error.empty()) continue;
-    Show(child, OutputStream::kErr, absl::StrCat("[not in its log: ", error, "]"));
+    const std::string line = absl::StrCat("[not in its log: ", error, "]");
+    Remember(child, line);
+    sink_(child.task, OutputStream::kErr, line);
   }
 }
 
-void OutputPump::Show(Child& child, OutputStream stream, std::string_view line) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    child.tail.emplace_back(line.substr(0, kTailLineBytes));
-    if (child.tail.size() > kTailLines) child.tail.pop_front();
-  }
-  sink_(child.task, stream, line);
+void OutputPump::Remember(Child& child, std::string_view line) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  child.tail.emplace_back(line.substr(0, kTailLineBytes));
+  if (child.tail.size() > kTailLines) child.tail.pop_front();
 }
 
 void OutputPump::Close(Child& child) {

@@ -71,13 +71,16 @@ struct LogPaths {
 // Finish: one thread.
 class OutputPump {
  public:
-  explicit OutputPump(FileSystem& fs, LineSink sink);
+  // `raw`: whether `sink` wants the lines of that stream as they were, as a file might; else it
+  // gets what a terminal may get.
+  OutputPump(FileSystem& fs, LineSink sink, std::function<bool(OutputStream)> raw = nullptr);
   ~OutputPump();  // what is still in the pipes is not read
 
   // The logs are made, with their directory; when one cannot be written, that is said as a line. A
-  // disk that hangs holds up nothing but the log. They get the bytes as they are; people, and the
-  // last lines, only what a terminal may get.
-  void Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err, LogPaths logs);
+  // disk that hangs holds up nothing but the log. They get the bytes as they are; the last
+  // lines are only what a terminal may get. `saw` is told in the pump's thread how many came.
+  void Add(const Task& task, Incarnation incarnation, UniqueFd out, UniqueFd err, LogPaths logs,
+           std::function<void(size_t)> saw = nullptr);
 
   // For catching what it says of its stacks. Null when there is no such process.
   std::shared_ptr<Capture> CaptureOf(Incarnation incarnation) const;
@@ -98,11 +101,12 @@ class OutputPump {
   bool ReadFrom(Child& child, int which, size_t most);  // false: nothing more now
   void Take(Child& child, int which, std::string_view bytes);
   void Line(Child& child, int which, std::string_view line);
-  void Show(Child& child, OutputStream stream, std::string_view line);
+  void Remember(Child& child, std::string_view line);  // for its last lines
   void TellOfLog(Child& child);
   void Close(Child& child);
 
   const LineSink sink_;
+  const bool raw_[2];
   LogWriter logs_;
   UniqueFd wake_;
   std::map<Incarnation, std::shared_ptr<Child>> known_;  // the caller's thread

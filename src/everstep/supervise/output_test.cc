@@ -52,12 +52,14 @@ TEST(LineSplitter, CutsALineWithoutEndIntoPieces) {
 class OutputPumpTest : public testing::Test {
  protected:
   OutputPumpTest()
-      : pump_(RealFileSystem(),
-              [this](const Task& task, OutputStream stream, std::string_view line) {
-                std::lock_guard<std::mutex> lock(mutex_);
-                lines_.push_back(task.ToString() + (stream == OutputStream::kErr ? " E " : " O ") +
-                                 std::string(line));
-              }) {}
+      : pump_(
+            RealFileSystem(),
+            [this](const Task& task, OutputStream stream, std::string_view line) {
+              std::lock_guard<std::mutex> lock(mutex_);
+              lines_.push_back(task.ToString() + (stream == OutputStream::kErr ? " E " : " O ") +
+                               std::string(line));
+            },
+            [](OutputStream stream) { return stream == OutputStream::kErr; }) {}
 
   struct Writer {
     UniqueFd out, err;
@@ -146,6 +148,15 @@ TEST_F(OutputPumpTest, BytesThatAreNoTextAreInTheLogOnlyAndThatIsSaidOnce) {
   EXPECT_EQ(pump_.Finish(1, seconds(5)), "a\n" + note + "\nb\n");
   EXPECT_THAT(lines(), ElementsAre("worker:1 O a", "worker:1 O " + note, "worker:1 O b"));
   EXPECT_EQ(Log(), bytes);
+}
+
+TEST_F(OutputPumpTest, WhoWantsTheBytesOfAStreamGetsThemAndTheLastLinesAreStillText) {
+  Writer w = Add(1, log_);
+  WriteAll(w.err.get(), std::string("old\ra\0\xff\x1b[2Jb\n", 13) + std::string(50, '\x01') + "\n");
+  EXPECT_EQ(pump_.Finish(1, seconds(5)),
+            "a??b\n[bytes that are no text: they are in the log only]\n");
+  EXPECT_THAT(lines(), ElementsAre("worker:1 E " + std::string("a\0\xff\x1b[2Jb", 8),
+                                   "worker:1 E " + std::string(50, '\x01')));
 }
 
 TEST_F(OutputPumpTest, WhatLibrariesSayForDebuggingIsInAFileOfItsOwn) {

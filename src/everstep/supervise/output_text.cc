@@ -74,11 +74,16 @@ bool HasForm(std::string_view text, std::string_view pattern) {
 
 }  // namespace
 
-PrintableLine MakePrintable(std::string_view line) {
+std::string_view LastForm(std::string_view line) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   if (const size_t drawn = line.rfind('\r'); drawn != std::string_view::npos) {
     line.remove_prefix(drawn + 1);
   }
+  return line;
+}
+
+PrintableLine MakePrintable(std::string_view line) {
+  line = LastForm(line);
   const auto is_plain = [](char c) { return IsPlain(static_cast<unsigned char>(c)); };
   const auto odd = std::find_if_not(line.begin(), line.end(), is_plain);
   PrintableLine result{std::string(line.substr(0, odd - line.begin()))};

@@ -6,6 +6,9 @@
 
 namespace everstep {
 
+// Of a line that was drawn over and over by carriage returns, as progress bars are, the last form.
+std::string_view LastForm(std::string_view line);
+
 // A line as it may be shown on any terminal: UTF-8 without control characters other than the tab.
 // Of what was drawn over by carriage returns and backspaces the last form is left, escape sequences
 // (colours, cursor movements) are left out, and other bytes are "?".
