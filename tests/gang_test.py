@@ -73,7 +73,7 @@ class Gang(unittest.TestCase):
 
     def status(self):
         result = ev.run([ev.EVERSTEP, "status", self.job, "--json"])
-        return json.loads(result.stdout)
+        return json.loads(result.stdout)["status"]
 
 
 class Restarts(Gang):
@@ -274,7 +274,7 @@ class Checkpoints(Gang):
         self.wait_for_step(15)
         deadline = time.monotonic() + 40
         while not self.status().get("checkpoint_path"):
-            self.assertLess(time.monotonic(), deadline)
+            self.assertLess(time.monotonic(), deadline, self.status())
             time.sleep(0.5)
         status = self.status()
         self.assertTrue(status["checkpoint_path"].endswith("model.ckpt"), status)

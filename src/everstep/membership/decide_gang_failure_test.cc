@@ -92,7 +92,7 @@ TEST_F(GangTest, TheCauseIsTheFirstToDie) {
 }
 
 TEST_F(GangTest, ASignalIsNoConsequenceThoughItIsHeardOfSecond) {
-  for (const int status : {KilledBy(9), KilledBy(11), KilledBy(15)}) {
+  for (const int status : {KilledBy(9), KilledBy(11), KilledBy(15), ExitedWith(42)}) {
     TestJob job = Gang(2);
     Run(job);
     job.Exits(0, ExitedWith(1));
@@ -112,17 +112,19 @@ TEST_F(GangTest, ASignalIsNoConsequenceThoughItIsHeardOfSecond) {
 }
 
 TEST_F(GangTest, ALostHostIsTheCauseThoughItsPeersDieBeforeThatIsKnown) {
-  TestJob job = Gang(4);
-  Run(job);
-  job.Feed(AgentStreamLost{"agent-b"});
-  job.Pass(100 * kMs);
-  job.Exits(0, ExitedWith(1));
-  job.Pass(3 * kSecond);
-  const auto lost = job.Recorded(record_kind::kWorkerLost);
-  ASSERT_EQ(lost.size(), 1u);
-  EXPECT_EQ(lost[0].task, "worker:2");
-  EXPECT_EQ(lost[0].host, "b");
-  EXPECT_THAT(job.Recorded(record_kind::kWorkerFailed), IsEmpty());
+  for (const int status : {ExitedWith(1), KilledBy(9)}) {
+    TestJob job = Gang(4);
+    Run(job);
+    job.Feed(AgentStreamLost{"agent-b"});
+    job.Pass(100 * kMs);
+    job.Exits(0, status);
+    job.Pass(3 * kSecond);
+    const auto lost = job.Recorded(record_kind::kWorkerLost);
+    ASSERT_EQ(lost.size(), 1u);
+    EXPECT_EQ(lost[0].task, "worker:2");
+    EXPECT_EQ(lost[0].host, "b");
+    EXPECT_THAT(job.Recorded(record_kind::kWorkerFailed), IsEmpty());
+  }
 }
 
 TEST_F(GangTest, AnAgentThatComesBackInTimeCostsNothing) {
@@ -194,7 +196,10 @@ TEST_F(GangTest, AFailureAfterHalfAMinuteOrInALaterLifeIsRestarted) {
 
   TestJob other = Gang(2);
   Run(other, false);
-  Fails(other, 0, KilledBy(9));
+  other.Exits(0, KilledBy(9));
+  other.Pass(kSecond);
+  other.Exits(1, KilledBy(15));
+  ASSERT_EQ(other.state.phase, JobPhase::kRunning);
   other.Exits(1, ExitedWith(1));
   other.Pass(kSecond);
   EXPECT_EQ(other.state.phase, JobPhase::kRestarting);

@@ -144,6 +144,11 @@ TEST_F(GangTest, OrdersAreRepeatedToAnAgentThatComesBackUntilTheProcessIsSeen) {
   job.ForgetOrders();
   job.AgentRegisters("agent-a", "a", 2);
   EXPECT_THAT(job.Spawned(), ElementsAre("worker:0"));
+  // Though nothing is seen of it for so long that it is taken to run.
+  job.Pass(15 * kSecond);
+  job.ForgetOrders();
+  job.AgentRegisters("agent-a", "a", 2);
+  EXPECT_THAT(job.Spawned(), ElementsAre("worker:0"));
 }
 
 // ---- ends ----
@@ -180,7 +185,7 @@ TEST_F(GangTest, WhenAnotherFailsThoseThatHadFinishedStartAgainToo) {
   job.ForgetOrders();
   Fails(job, 1, KilledBy(9));
   EXPECT_THAT(job.Spawned(), ElementsAre("worker:0", "worker:1", "worker:2"));
-  EXPECT_THAT(job.Told(), HasSubstr("worker:2 ended because worker:1 did"));
+  EXPECT_THAT(job.Told(), HasSubstr("\nworker:2 ended because worker:1 did"));
 }
 
 TEST_F(GangTest, ASuccessInAnswerToBeingEndedIsNone) {
@@ -239,6 +244,30 @@ TEST_F(EvaluatorTest, ThatDiesDuringARestartOfTheGangStartsWithIt) {
   EXPECT_THAT(job.Spawned(), ElementsAre("evaluator:0", "worker:0", "worker:1"));
 }
 
+TEST_F(EvaluatorTest, ThatHasDoneItsWorkDuringARestartOfTheGangIsNotStartedAgain) {
+  Run(job);
+  job.Exits(0, KilledBy(9));
+  job.Pass(kSecond);
+  job.Exits(2, ExitedWith(0));
+  job.ForgetOrders();
+  FinishRestart(job);
+  EXPECT_THAT(job.Spawned(), ElementsAre("worker:0", "worker:1"));
+}
+
+TEST_F(EvaluatorTest, WhoseHostIsLostWhileOthersAreWaitedForStartsWithThem) {
+  Run(job);
+  job.Feed(AgentStreamLost{"agent-a"});
+  job.Pass(5 * kSecond);
+  ASSERT_EQ(job.state.phase, JobPhase::kGathering);
+  job.Feed(AgentStreamLost{"agent-b"});
+  job.Pass(5 * kSecond);
+  job.AgentRegisters("agent-c", "c", 2);
+  EXPECT_EQ(job.reason, "waiting for 1 more slot");
+  job.ForgetOrders();
+  job.AgentRegisters("agent-d", "d", 1);
+  EXPECT_THAT(job.Spawned(), ElementsAre("evaluator:0", "worker:0", "worker:1"));
+}
+
 TEST_F(EvaluatorTest, ThatCannotRunIsLeftOutAndTheTrainingGoesOn) {
   Run(job, false);
   job.Exits(2, ExitedWith(1), "no such flag");
@@ -260,6 +289,19 @@ TEST_F(EvaluatorTest, NeverDecidesSuccess) {
   job.Pass(60 * kSecond);
   EXPECT_FALSE(job.state.ending);
   EXPECT_THAT(job.Told(), Not(HasSubstr("evaluator:0 has exited")));
+  job.ForgetOrders();
+  Fails(job, 0, KilledBy(9));
+  EXPECT_THAT(job.Spawned(), ElementsAre("worker:0", "worker:1")) << "it has done its work";
+}
+
+TEST_F(EvaluatorTest, ThatIsOverNeedsNoSlot) {
+  Run(job);
+  job.Exits(2, ExitedWith(0));
+  job.Feed(AgentStreamLost{"agent-b"});
+  job.Pass(5 * kSecond);
+  job.ForgetOrders();
+  Fails(job, 0, KilledBy(9));
+  EXPECT_THAT(job.Spawned(), ElementsAre("worker:0", "worker:1"));
 }
 
 TEST_F(EvaluatorTest, GetsTheGraceToFinishOnceTheTrainersHave) {

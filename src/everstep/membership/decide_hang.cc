@@ -22,11 +22,11 @@ bool SendsBeats(const WorkerEntry& worker) { return worker.vitals->beats; }
 
 std::string EvidenceText(const Vitals& vitals, Duration silence, bool weak) {
   if (vitals.stopped > Duration(0)) {
-    return absl::StrCat("is stopped by a signal since ", SecondsText(vitals.stopped));
+    return absl::StrCat("has been stopped by a signal for ", SecondsText(vitals.stopped));
   }
   if (!weak && vitals.beats) {
-    return absl::StrCat("sent no heartbeat for ", AgeText(silence), ", and its limit is ",
-                        AgeText(vitals.beat_limit));
+    return absl::StrCat("sent no heartbeat for ", SecondsText(silence), ", and its limit is ",
+                        SecondsText(vitals.beat_limit));
   }
   std::string text = absl::StrCat("shows no progress for ", AgeText(silence));
   if (!vitals.seen.empty()) absl::StrAppend(&text, " (", vitals.seen, ")");
@@ -73,14 +73,11 @@ std::vector<WorkerEntry*> Decider::Members() {
 
 WorkerEntry* Decider::StoppedOne() {
   WorkerEntry* longest = nullptr;
-  bool all = true;
   for (WorkerEntry* worker : Members()) {
-    const bool stopped = IsFresh(*worker) && worker->vitals->stopped > Duration(0);
-    all = all && stopped;
-    if (!stopped) continue;
+    if (!IsFresh(*worker) || worker->vitals->stopped <= Duration(0)) continue;
     if (longest == nullptr || worker->vitals->stopped > longest->vitals->stopped) longest = worker;
   }
-  return all ? nullptr : longest;
+  return longest;
 }
 
 void Decider::LookForHang() {
@@ -135,7 +132,7 @@ void Decider::LookForSilence() {
     if (!IsTrainer(worker->task)) continue;
     trainers.push_back(worker);
     known = known && IsFresh(*worker);
-    silent = silent && IsFresh(*worker) && !SendsBeats(*worker) && IsSilent(*worker);
+    silent = silent && IsFresh(*worker) && IsSilent(*worker);
   }
   if (trainers.empty() || !known) return;
   std::optional<TimePoint>& since = state_.gang.silent_since;
@@ -151,7 +148,7 @@ void Decider::LookForSilence() {
   std::string text = absl::StrCat(NameFor(*culprit), " ",
                                   EvidenceText(*culprit->vitals, SilenceOf(*culprit), true));
   if (trainers.size() > 1) {
-    absl::StrAppend(&text, ", nor does any other of ", trainers.size(), " tasks",
+    absl::StrAppend(&text, ", nor does any other of the ", trainers.size(), " tasks",
                     reasons.empty() ? "" : absl::StrCat("; it is the likely culprit: ", reasons));
   }
   if (state_.options.hang_action == HangAction::kKill) return BeginHang(false, text);
@@ -241,18 +238,7 @@ void Decider::ActOnHang() {
     }
   }
   culprit.trouble = std::move(trouble);
-  if (HasServers() && stopped) {
-    for (WorkerEntry* worker : RestartedWith(culprit)) {
-      if (worker != &culprit) worker->trouble.reset();  // a consequence
-    }
-    FailAlone(culprit);
-    if (!IsStopping()) {  // others may have failed meanwhile
-      for (const WorkerEntry* worker : FailedOnes()) {
-        if (!state_.trouble_since) state_.trouble_since = worker->trouble->since;
-      }
-    }
-    return;
-  }
+  if (HasServers() && stopped) return FailAlone(culprit);
   FailAll(culprit);
 }
 

@@ -68,6 +68,10 @@ TEST_F(PsTest, ALostServerRestartsItAndTheChiefWithTheFullGrace) {
   EXPECT_THAT(job.TasksOf<Kill>(), ElementsAre("chief:0"));
   EXPECT_EQ(job.AgentGot<Kill>("agent-a").at(0).grace, job.options.grace);
   EXPECT_THAT(job.Spawned(), ElementsAre("ps:0"));
+  Vitals wrote = TestJob::GoingOn();
+  wrote.wrote = true;
+  job.Sees(job.IndexOf("chief:0"), wrote);
+  EXPECT_THAT(job.Recorded(record_kind::kRecovered), IsEmpty()) << "it is the former life's";
   EXPECT_THAT(job.Told(), HasSubstr("it and chief:0 on a are restarted in 0."));
   Dies("chief:0", KilledBy(15));
   job.Pass(kSecond);
@@ -109,6 +113,28 @@ TEST_F(PsTest, TheChiefsSuccessIsTheEndAndHowTheOthersLeaveIsNoFailure) {
   ASSERT_TRUE(job.end);
   EXPECT_EQ(job.end->code, 0);
   EXPECT_THAT(job.Recorded(record_kind::kWorkerFailed), IsEmpty());
+}
+
+TEST_F(PsTest, AChiefsSuccessInAnswerToBeingEndedIsNone) {
+  Run(job);
+  Dies("ps:0");
+  job.Pass(kSecond);
+  Dies("chief:0", ExitedWith(0));
+  job.Pass(kSecond);
+  EXPECT_FALSE(job.state.ending);
+  EXPECT_GT(job.LifeOf("chief:0"), 4u);
+}
+
+TEST_F(PsTest, SilenceIsThatOfTheTrainersWhateverAServerDoes) {
+  Run(job);
+  Vitals silent = TestJob::GoingOn();
+  silent.idle = 61 * kSecond;
+  for (const char* task : {"chief:0", "worker:0", "worker:1"}) {
+    job.Sees(job.IndexOf(task), silent);
+  }
+  job.Sees(job.IndexOf("ps:0"), TestJob::GoingOn());
+  job.Pass(kSecond);
+  EXPECT_EQ(job.Recorded(record_kind::kWorkerHung).size(), 1u);
 }
 
 TEST_F(PsTest, AWorkersSuccessIsWaitedWith) {

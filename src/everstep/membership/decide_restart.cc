@@ -51,7 +51,6 @@ void Decider::BeginRestart(const Fault& fault, Duration back_off) {
   state_.restarting = Restarting{CauseText(fault), now_, back_off, state_.records};
   state_.trouble_since.reset();
   EnterPhase(JobPhase::kRestarting);
-  for (WorkerEntry& worker : state_.workers) worker.respawn.reset();
   TellToStop(Alive());
   StartAgainIfReady();
 }

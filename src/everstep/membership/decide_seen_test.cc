@@ -64,12 +64,14 @@ TEST_F(SeenTest, ACheckpointPutsTheWarningOffAndCountsForWhatARestartWouldLose) 
 
 TEST_F(SeenTest, AfterARestartTheTimeBeginsAnew) {
   Run(job);
+  job.SeesCheckpoint("/ckpt-1");
   job.Pass(20 * kMinute);
   Restart();
   job.Pass(28 * kMinute);
   EXPECT_THAT(job.Recorded(record_kind::kNoCheckpoint), IsEmpty());
   job.Pass(3 * kMinute);
   EXPECT_EQ(job.Recorded(record_kind::kNoCheckpoint).size(), 1u);
+  EXPECT_THAT(job.Told(), HasSubstr("a restart would lose 30 min;"));
 }
 
 TEST_F(SeenTest, ANativeProgramIsNotWarned) {
@@ -103,6 +105,18 @@ TEST_F(SeenTest, ARestartIsRecoveredAtTheFirstSignOfProgressOfTheNewLife) {
     EXPECT_DOUBLE_EQ(*record.lost_seconds, ToSeconds(gang.now - failed));
     EXPECT_THAT(gang.Told(), HasSubstr("training again, 41.0 s after the failure"));
   }
+}
+
+TEST_F(SeenTest, AnEvaluatorThatIsBackDoesNotMeanThatTheTrainingIs) {
+  job.options.evaluators = 1;
+  Run(job);
+  Restart();
+  job.Exits(2, KilledBy(9));
+  job.Pass(3 * kSecond);
+  job.Sees(2, TestJob::GoingOn());
+  const auto recovered = job.Recorded(record_kind::kRecovered);
+  ASSERT_EQ(recovered.size(), 1u);
+  EXPECT_EQ(recovered[0].incident, 2);
 }
 
 TEST_F(SeenTest, StepsThatHeartbeatsTellAreOnRecord) {
@@ -214,6 +228,17 @@ TEST_F(SeenTest, TheStatusTellsTheCheckpointAndWhatARestartWouldLose) {
   status = StatusOf(job.now, job.state);
   EXPECT_LT(status.unsaved_seconds, 45) << "since the restart";
   EXPECT_GT(status.checkpoint_age_seconds, 240);
+}
+
+TEST_F(SeenTest, TheStatusOfAnEvaluatorIsItsOwnWhileTheOthersRestart) {
+  job.options.evaluators = 1;
+  Run(job);
+  job.Exits(1, KilledBy(9));
+  job.Pass(kSecond);
+  const JobStatus status = StatusOf(job.now, job.state);
+  EXPECT_EQ(status.tasks[0].state, "restarting");
+  EXPECT_EQ(status.tasks[2].state, "running");
+  EXPECT_EQ(status.line, "restarting: 1 process has not exited yet");
 }
 
 TEST_F(SeenTest, TheStatusTellsWhoIsRestartedAndWhoHasFinished) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "everstep/membership/decide_test_job.h"
 
 namespace everstep {
@@ -41,6 +45,55 @@ class GangTest : public ::testing::Test {
     if (!progress || job.end) return;
     for (int i = 0; i < job.options.Tasks(); ++i) job.Sees(i, TestJob::GoingOn());
   }
+};
+
+inline Vitals Stopped(Duration d) {
+  Vitals vitals = TestJob::GoingOn();
+  vitals.stopped = d;
+  return vitals;
+}
+
+// Nothing was seen of it for `d`, and it was never silent for longer than a minute before.
+inline Vitals Silent(Duration d) {
+  Vitals vitals = TestJob::GoingOn();
+  vitals.idle = d;
+  vitals.seen = absl::StrCat("output ", ToSeconds(d), " s ago, 0.0 cores");
+  return vitals;
+}
+
+inline Vitals Beats(Step step, Duration age, Duration limit = 300 * kSecond) {
+  Vitals vitals = TestJob::GoingOn();
+  vitals.beats = true;
+  vitals.step = step;
+  vitals.beat_age = age;
+  vitals.beat_limit = limit;
+  return vitals;
+}
+
+inline std::string Frames(const std::string& where) {
+  return "Thread 0x00007f (most recent call first):\n  File \"/usr/lib/threading.py\", line 9 in "
+         "wait\n\nCurrent thread 0x00007e (most recent call first):\n  File \"" +
+         where + "\", line 3 in step\n  File \"train.py\", line 70 in <module>\n";
+}
+
+class HangTest : public GangTest {
+ protected:
+  HangTest() : job(Gang(3)) {}
+
+  // What agents see, once a second for `d`; by task and by how long it goes on already.
+  void Watch(Duration d, const std::function<Vitals(int, Duration)>& seen) {
+    for (Duration gone{}; gone < d && !job.end; gone += kSecond) {
+      for (size_t i = 0; i < job.state.workers.size(); ++i) {
+        if (!job.state.workers[i].exited) job.Sees(static_cast<int>(i), seen(i, gone));
+      }
+      job.Pass(kSecond);
+    }
+  }
+  void AllAnswer(const std::vector<std::string>& places) {
+    for (size_t i = 0; i < places.size(); ++i) job.Answers(static_cast<int>(i), Frames(places[i]));
+  }
+  JobRecord Hung() { return job.Recorded(record_kind::kWorkerHung).at(0); }
+  TestJob job;
 };
 
 }  // namespace everstep

@@ -90,7 +90,7 @@ class Decider {
   Duration SilenceOf(const WorkerEntry& worker) const;
   bool IsSilent(const WorkerEntry& worker) const;  // longer than it may
   std::vector<WorkerEntry*> Members();             // alive, and no evaluator
-  WorkerEntry* StoppedOne();                       // for longest, unless all are
+  WorkerEntry* StoppedOne();                       // for longest; nullptr: none is
   void LookForHang();
   bool LookForStopped();
   void LookForSilence();

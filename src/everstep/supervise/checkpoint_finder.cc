@@ -202,7 +202,9 @@ void CheckpointFinder::OnCandidate(FoundCheckpoint found, FinderNews* news) {
   const auto known = known_.find(path);
   if (known != known_.end() && Same(known->second, found)) return;
   const auto before = pending_.find(path);
-  if (before == pending_.end() || !Same(before->second, found)) {
+  // One that is still written grows; one that is saved again all the time has a new time at each
+  // look.
+  if (before == pending_.end() || before->second.bytes != found.bytes) {
     pending_[path] = found;
     news->grown.push_back(std::move(found));
     return;

@@ -27,7 +27,7 @@ struct FoundCheckpoint {
 
 // What a search has found that the one before had not.
 struct FinderNews {
-  std::vector<FoundCheckpoint> checkpoints;  // whole: they did not change between two looks
+  std::vector<FoundCheckpoint> checkpoints;  // whole: they did not grow between two looks
   std::vector<FoundCheckpoint> grown;        // checkpoints and event files that are new or changed
 };
 

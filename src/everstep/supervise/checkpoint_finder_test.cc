@@ -111,6 +111,13 @@ TEST_F(FinderTest, OneThatStillGrowsIsNotWhole) {
   EXPECT_FALSE(finder_.pending());
 }
 
+TEST_F(FinderTest, OneThatIsSavedAgainBetweenAnyTwoLooksIsFound) {
+  Write("model.pt", "state", 6);
+  EXPECT_THAT(Names(finder_.Search({dir_.path()})), IsEmpty());
+  Write("model.pt", "again", 3);
+  EXPECT_THAT(Names(finder_.Recheck()), ElementsAre("model.pt"));
+}
+
 TEST_F(FinderTest, OneThatVanishesIsForgotten) {
   Write("a.pt");
   (void)finder_.Search({dir_.path()});

@@ -15,8 +15,10 @@ namespace {
 
 constexpr double kBusy = 0.1;              // cores that are progress
 constexpr int64_t kMovedBytes = 64 << 10;  // written or sent that are progress
-constexpr int kFindEvery = 5;              // looks between searches for new processes and traffic
-constexpr size_t kLooksOfCpu = 5;          // over which cores are counted
+// By so much may what came from processes that left the tree make it seem that less was written.
+constexpr int64_t kForgotten = 16 << 20;
+constexpr int kFindEvery = 5;      // looks between searches for new processes and traffic
+constexpr size_t kLooksOfCpu = 5;  // over which cores are counted
 // After heartbeats came: a flood of them is heard at this pace.
 constexpr Duration kBreath = std::chrono::milliseconds(20);
 
@@ -28,6 +30,7 @@ struct Patient {
   ProcessUsage before;
   std::optional<TimePoint> looked;
   int64_t output = 0;
+  int64_t unprinted = 0;  // bytes that it wrote elsewhere than to its output, at most so far
   std::deque<std::pair<TimePoint, Duration>> cpu;
 };
 
@@ -128,9 +131,11 @@ void Ward::Compare(const ProcessUsage& usage, const ProcessPtr& process, bool fi
       limit.Saw(Sign::kCpu, now);
     }
     if (usage.network - before.network >= kMovedBytes) limit.Saw(Sign::kNetwork, now);
-    // What it printed went through write calls too.
-    files |= usage.written - before.written - printed >= kMovedBytes;
   }
+  // What it printed went through write calls too, some time before it came here.
+  const int64_t unprinted = usage.written - output;
+  files |= unprinted - patient->unprinted >= kMovedBytes;
+  patient->unprinted = std::clamp(patient->unprinted, unprinted, unprinted + kForgotten);
   if (printed > 0) limit.Saw(Sign::kOutput, now);
   if (files) limit.Saw(Sign::kFiles, now);
   limit.SawStopped(usage.stopped, now);

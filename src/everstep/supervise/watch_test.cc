@@ -18,6 +18,7 @@
 #include "everstep/env/poll.h"
 #include "everstep/env/process.h"
 #include "everstep/env/process_tree.h"
+#include "everstep/env/socket.h"
 #include "everstep/env/temp_directory.h"
 #include "everstep/io/bundle_writer.h"
 
@@ -160,6 +161,37 @@ TEST_F(WatchTest, BytesWrittenAreASignUnlessTheyWerePrinted) {
   EXPECT_TRUE(Until(1, [](const Vitals& v) { return v.seen.find("files") != v.seen.npos; }));
 }
 
+TEST_F(WatchTest, WhatIsPrintedIsNotTakenForFiles) {
+  Python(1,
+         "import os, time\n"
+         "while not os.path.exists('go'): time.sleep(0.01)\n"
+         "open('/dev/null', 'wb').write(bytes(1000000))\n"
+         "open('written', 'w')\n"
+         "time.sleep(60)\n");
+  watch_->SawOutput(1, 1000000);
+  ASSERT_TRUE(Until(1, [](const Vitals& v) { return v.seen.find("output") != v.seen.npos; }));
+  ASSERT_TRUE(RealFileSystem().OpenForWriting(dir_.File("go"), FileSystem::Create::kTruncate).ok());
+  ASSERT_TRUE(Eventually([&] { return RealFileSystem().Exists(dir_.File("written")); }));
+  ASSERT_TRUE(Until(1, [](const Vitals& v) { return v.idle > seconds(1); }));
+  EXPECT_EQ(vitals_[1].seen.find("files"), std::string::npos) << vitals_[1].seen;
+}
+
+TEST_F(WatchTest, TrafficIsASign) {
+  const UniqueFd listener = ListenTcp({"127.0.0.1", 0}).value();
+  Python(1, absl::StrCat("import socket, time\n"
+                         "s = socket.create_connection(('127.0.0.1', ",
+                         PortOf(listener.get()).value(),
+                         "))\n"
+                         "time.sleep(1)\n"
+                         "s.sendall(bytes(200000))\n"
+                         "time.sleep(60)\n"));
+  ASSERT_TRUE(AwaitReadable(listener.get(), After(RealClock(), seconds(20))).ok());
+  const UniqueFd peer = std::move(**Accept(listener.get()));
+  std::vector<std::byte> bytes(200000);
+  ASSERT_TRUE(ReceiveAll(peer.get(), absl::MakeSpan(bytes), After(RealClock(), seconds(20))).ok());
+  EXPECT_TRUE(Until(1, [](const Vitals& v) { return v.seen.find("network") != v.seen.npos; }));
+}
+
 TEST_F(WatchTest, AStoppedProgramIsTold) {
   Process& process = Shell(1, "sleep 60");
   ASSERT_TRUE(Until(1, [](const Vitals& v) { return v.memory > 0; }));
@@ -219,15 +251,18 @@ TEST_F(WatchTest, BeatsOfBeforeAddAreHeard) {
 TEST_F(WatchTest, AFloodOfHeartbeatsCostsLittleAndIsHeard) {
   Shell(1, "sleep 60");
   std::atomic<bool> stop = false;
+  std::atomic<int> taken = 0;
   std::thread flood([&] {
     DatagramSender sender(endpoint_.heartbeat);
     for (int64_t i = 0; !stop; ++i) {
-      sender.Send(i % 2 == 0 ? absl::StrCat("everstep1 step=", i) : std::string(600, 'x'));
+      taken += sender.Send(i % 2 == 0 ? absl::StrCat("everstep1 step=", i) : std::string(600, 'x'));
     }
   });
   ASSERT_TRUE(Until(1, [](const Vitals& v) { return v.step > 0; }));
   const int64_t before = Self().resident;
+  const int taken_before = taken;
   SleepFor(seconds(1));
+  EXPECT_LT(taken - taken_before, 6000) << "64 of them, 50 times a second";
   Take();
   const Step step = vitals_[1].step;
   EXPECT_TRUE(Until(1, [&](const Vitals& v) { return v.step > step; })) << "it goes on";
@@ -242,11 +277,13 @@ TEST_F(WatchTest, WhoIsRemovedIsNoMoreToldOf) {
   const std::string heartbeat = endpoint_.heartbeat;
   EXPECT_TRUE(RealFileSystem().Exists(heartbeat));
   ASSERT_TRUE(Until(2, [](const Vitals&) { return true; }));
+  SleepFor(4 * kInterval);  // there is more to take
   watch_->Remove(2);
   processes_.erase(2);
-  (void)watch_->Take();
-  SleepFor(4 * kInterval);
   vitals_.clear();
+  Take();
+  EXPECT_EQ(vitals_.count(2), 0u);
+  SleepFor(4 * kInterval);
   ASSERT_TRUE(Until(1, [](const Vitals&) { return true; }));
   EXPECT_EQ(vitals_.count(2), 0u);
   EXPECT_TRUE(Eventually([&] { return !RealFileSystem().Exists(heartbeat); }));
@@ -294,11 +331,13 @@ TEST_F(WatchTest, WhatTheLifeBeforeWroteIsNotThisOnes) {
   EXPECT_TRUE(Until(1, [](const Vitals& v) { return v.wrote; }));
   watch_->Remove(1);
   processes_.erase(1);
+  Save("late-1");  // found in the next life only
   SleepFor(milliseconds(50));
   Shell(2, "sleep 60");
+  ASSERT_TRUE(UntilSeen(dir_.File("late-1")));
   ASSERT_TRUE(Until(2, [](const Vitals& v) { return v.idle > seconds(2); }));
   EXPECT_FALSE(vitals_[2].wrote);
-  EXPECT_EQ(seen_.size(), 1u) << "and told once";
+  EXPECT_EQ(seen_.size(), 2u) << "and each told once";
 }
 
 TEST_F(WatchTest, ADamagedNewestCheckpointIsNamedBetweenTwoLives) {
