@@ -332,6 +332,43 @@ TEST_F(AgentLeftTest, OfOneThatSucceededWithinMomentsAreTheProgramItselfInTheBac
   EXPECT_THAT(exited_.tail, HasSubstr("run it in the foreground"));
 }
 
+// The system's, but whoever opens a file to read waits a while.
+class SlowFiles : public FileSystem {
+ public:
+  explicit SlowFiles(Duration delay) : delay_(delay) {}
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path,
+                                                               Create create, int mode) override {
+    return real_.OpenForWriting(path, create, mode);
+  }
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
+      const std::string& path) override {
+    SleepFor(delay_);
+    return real_.OpenForReading(path);
+  }
+  absl::Status CreateDirectories(const std::string& p) override {
+    return real_.CreateDirectories(p);
+  }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& p) override {
+    return real_.List(p);
+  }
+  absl::Status Rename(const std::string& a, const std::string& b) override {
+    return real_.Rename(a, b);
+  }
+  absl::Status Link(const std::string& a, const std::string& b) override {
+    return real_.Link(a, b);
+  }
+  absl::Status Remove(const std::string& p) override { return real_.Remove(p); }
+  absl::Status RemoveTree(const std::string& p) override { return real_.RemoveTree(p); }
+  absl::Status SyncDirectory(const std::string& p) override { return real_.SyncDirectory(p); }
+  bool Exists(const std::string& p) override { return real_.Exists(p); }
+  bool IsDirectory(const std::string& p) override { return real_.IsDirectory(p); }
+  absl::StatusOr<double> ModifiedAt(const std::string& p) override { return real_.ModifiedAt(p); }
+
+ private:
+  const Duration delay_;
+  FileSystem& real_ = RealFileSystem();
+};
+
 // Of what is seen of a process from outside.
 class AgentWatchTest : public AgentTest {
  protected:
@@ -384,6 +421,8 @@ TEST_F(AgentWatchTest, APythonProgramFindsTheHeartbeatsModuleAndItsBeatsAreHeard
 }
 
 TEST_F(AgentWatchTest, BetweenTwoLivesADamagedCheckpointIsNamedBeforeTheNextLifeBegins) {
+  SlowFiles files(milliseconds(700));
+  options_.fs = &files;
   Spawn first = Worker(0), second = Worker(0);
   second.incarnation = 200;
   first.settings["EVERSTEP_CHECKPOINT_PATH"] = second.settings["EVERSTEP_CHECKPOINT_PATH"] =
@@ -476,6 +515,21 @@ TEST_F(AgentPortTest, OneThatIsTakenWhenAProcessHasEndedIsReplaced) {
   EXPECT_LT(IndexOf<Ports>(), IndexOf<Exited>());
 }
 
+TEST_F(AgentPortTest, OneThatItsProcessStillUsesStays) {
+  options_.program = {"python3", "-c",
+                      "import json, os, socket, sys, time\n"
+                      "config = json.loads(os.environ['TF_CONFIG'])\n"
+                      "if config['task']['index'] == 1: time.sleep(0.5); sys.exit(1)\n"
+                      "port = int(config['cluster']['worker'][0].split(':')[1])\n"
+                      "server = socket.create_server(('0.0.0.0', port))\n"
+                      "time.sleep(1.5)\n"};
+  link_.orders.push_back(Worker(1));
+  EndAfter(2, 0);
+  Run();
+  EXPECT_EQ(link_.Sent<Exited>().at(0).incarnation, 101u);
+  EXPECT_THAT(link_.Sent<Ports>(), IsEmpty());
+}
+
 TEST_F(AgentPortTest, AProcessThatWaitsForItCanBeKilled) {
   const UniqueFd taken = Take();
   options_.port_patience = seconds(30);
@@ -488,6 +542,8 @@ TEST_F(AgentPortTest, AProcessThatWaitsForItCanBeKilled) {
 
 class AgentStacksTest : public AgentTest {
  protected:
+  // What is seen of the processes wakes the agent often.
+  AgentStacksTest() { options_.watch_interval = milliseconds(20); }
   // Asks for the stacks once "up" has come.
   Stacks RunAndTake() {
     link_.orders = {Worker(0)};
@@ -569,6 +625,14 @@ TEST_F(AgentStacksTest, OfAPythonUnderAShellAreThePythons) {
   Python(HangingPython("pass"));
   options_.program = {"sh", "-c", "python3 -c \"$0\"; true", options_.program[2]};
   EXPECT_THAT(RunAndTake().text, HasSubstr("in main_that_waits"));
+}
+
+TEST_F(AgentStacksTest, OfAPythonWhoseErrorsGoToAnotherProcessAreNative) {
+  Python(HangingPython("pass"));
+  options_.program = {"sh", "-c", "python3 -c \"$0\" 2>&1 | cat", options_.program[2]};
+  const Stacks stacks = RunAndTake();
+  EXPECT_THAT(stacks.text, testing::Not(HasSubstr("without a word")));
+  EXPECT_THAT(stacks.text, HasSubstr("PyEval")) << "the interpreter's functions";
 }
 
 TEST_F(AgentStacksTest, OfAPythonThatSpeaksToSomebodyElseAreNative) {
