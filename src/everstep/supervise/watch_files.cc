@@ -11,7 +11,7 @@
 namespace everstep {
 namespace {
 
-constexpr int kSearchEvery = 10;  // intervals
+constexpr int kSearchEvery = 2;   // intervals
 constexpr int kTimesSearch = 20;  // a search that takes long comes seldom
 constexpr size_t kMaxRoots = 64;  // remembered, of all lives
 constexpr size_t kMaxMessages = 1000;
