@@ -269,10 +269,12 @@ class Hangs(Gang):
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(9)
-        for pid in pids:
+        for pid in pids:  # by hand, or host after host
             os.kill(pid, signal.SIGCONT)
+            time.sleep(3)
         self.assertEqual(process.wait(60), 0, self.said())
         self.assertEqual(len(self.lives()), 1)
+        self.assertEqual(self.records("worker_hung"), [])
 
 
 class Checkpoints(Gang):
