@@ -53,6 +53,7 @@ void Decider::BeginGangLife(TimePoint began) {
   gang.began = gang.checkpoint_warned = began;
   gang.hang.reset();
   gang.silent_since.reset();
+  gang.stop.reset();
   gang.stop_told = false;
   gang.step_told = -1;
   for (OpenIncident& incident : state_.open_incidents) {

@@ -1,10 +1,11 @@
 // membership: Decide, hangs of a gang: from what agents see of its processes to who does not go on.
 //
-// Strong evidence: a process is stopped by a signal while others run; or it sends heartbeats and
-// none came within their limit. Weak: nothing is seen of any trainer for longer than was ever
-// normal; one that is silent alone may only wait while another saves. On strong evidence, or on any
-// if so wanted, the stacks of all that are going to be restarted are taken, the culprit is named,
-// and they are restarted.
+// Strong evidence: a process is stopped by a signal while others run (and it is not just somebody's
+// way through all of them, one after another, to stop them or to let them go on); or it sends
+// heartbeats and none came within their limit. Weak: nothing is seen of any trainer for longer than
+// was ever normal; one that is silent alone may only wait while another saves. On strong evidence,
+// or on any if so wanted, the stacks of all that are going to be restarted are taken, the culprit
+// is named, and they are restarted.
 #include <algorithm>
 #include <utility>
 
@@ -71,10 +72,14 @@ std::vector<WorkerEntry*> Decider::Members() {
   return members;
 }
 
+bool Decider::IsStopped(const WorkerEntry& worker) const {
+  return IsFresh(worker) && worker.vitals->stopped > Duration(0);
+}
+
 WorkerEntry* Decider::StoppedOne() {
   WorkerEntry* longest = nullptr;
   for (WorkerEntry* worker : Members()) {
-    if (!IsFresh(*worker) || worker->vitals->stopped <= Duration(0)) continue;
+    if (!IsStopped(*worker)) continue;
     if (longest == nullptr || worker->vitals->stopped > longest->vitals->stopped) longest = worker;
   }
   return longest;
@@ -90,16 +95,42 @@ void Decider::LookForHang() {
   LookForSilence();
 }
 
+// Keeps the book of the present spell, too.
+bool Decider::AllStopped() {
+  const std::vector<WorkerEntry*> members = Members();
+  size_t stopped = 0;
+  Duration latest = Duration::max();
+  for (const WorkerEntry* worker : members) {
+    if (!IsStopped(*worker)) continue;
+    ++stopped;
+    latest = std::min(latest, worker->vitals->stopped);
+  }
+  std::optional<StopSpell>& spell = state_.gang.stop;
+  if (stopped == 0) {
+    spell.reset();
+    return false;
+  }
+  if (!spell) spell = StopSpell{};
+  // The last one that goes on when others have come to their end is no sign of any purpose.
+  const bool done = std::any_of(state_.workers.begin(), state_.workers.end(),
+                                [](const auto& worker) { return worker.finished.has_value(); });
+  const bool all = stopped == members.size() && !(done && stopped == 1);
+  if (all) {
+    *spell = {stopped, true, now_};
+  } else if (!spell->all && stopped > spell->stopped) {
+    *spell = {stopped, false, now_ - latest};
+  } else if (spell->all && stopped < spell->stopped) {
+    *spell = {stopped, true, now_};
+  }
+  return all;
+}
+
 // True: there is no point in looking further now.
 bool Decider::LookForStopped() {
-  const std::vector<WorkerEntry*> members = Members();
-  bool all = !members.empty(), long_enough = false;
-  for (const WorkerEntry* worker : members) {
-    const bool stopped = IsFresh(*worker) && worker->vitals->stopped > Duration(0);
-    all = all && stopped;
-    long_enough =
-        long_enough || (stopped && worker->vitals->stopped >= state_.options.stopped_after);
-  }
+  const WorkerEntry* stopped = StoppedOne();
+  const bool long_enough =
+      stopped != nullptr && stopped->vitals->stopped >= state_.options.stopped_after;
+  const bool all = AllStopped();
   if (all && long_enough && !state_.gang.stop_told) {
     state_.gang.stop_told = true;
     Say("all processes of the job are stopped by a signal: somebody does that on purpose, so they "
@@ -108,8 +139,7 @@ bool Decider::LookForStopped() {
   }
   if (all) return true;
   state_.gang.stop_told = false;
-  const WorkerEntry* stopped = StoppedOne();
-  if (stopped != nullptr && long_enough) {
+  if (long_enough && now_ - state_.gang.stop->since >= state_.options.stopped_after) {
     BeginHang(true, absl::StrCat(NameFor(*stopped), " ",
                                  EvidenceText(*stopped->vitals, SilenceOf(*stopped), false)));
     return true;

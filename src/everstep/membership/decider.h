@@ -93,6 +93,8 @@ class Decider {
   WorkerEntry* StoppedOne();                       // for longest; nullptr: none is
   void LookForHang();
   bool LookForStopped();
+  bool AllStopped();
+  bool IsStopped(const WorkerEntry& worker) const;
   void LookForSilence();
   void BeginHang(bool strong, const std::string& text);
   void OnStacks(const Stacks& stacks);
