@@ -23,7 +23,9 @@ bool SendsBeats(const WorkerEntry& worker) { return worker.vitals->beats; }
 
 std::string EvidenceText(const Vitals& vitals, Duration silence, bool weak) {
   if (vitals.stopped > Duration(0)) {
-    return absl::StrCat("has been stopped by a signal for ", SecondsText(vitals.stopped));
+    const std::string which =
+        vitals.stopped_process.empty() ? "" : " (" + vitals.stopped_process + ")";
+    return absl::StrCat("has been stopped by a signal for ", SecondsText(vitals.stopped), which);
   }
   if (!weak && vitals.beats) {
     return absl::StrCat("sent no heartbeat for ", SecondsText(silence), ", and its limit is ",
