@@ -66,6 +66,13 @@ bool Decider::IsSilent(const WorkerEntry& worker) const {
   return limit > Duration(0) && SilenceOf(worker) > limit;
 }
 
+// It has sent a heartbeat within a good part of its limit.
+bool Decider::GoesOn(const WorkerEntry& worker) const {
+  const Vitals& vitals = *worker.vitals;
+  if (vitals.stopped > Duration(0) || !vitals.beats) return false;
+  return vitals.beat_limit <= Duration(0) || SilenceOf(worker) < vitals.beat_limit / 2;
+}
+
 std::vector<WorkerEntry*> Decider::Members() {
   std::vector<WorkerEntry*> members;
   for (WorkerEntry& worker : state_.workers) {
@@ -91,8 +98,9 @@ void Decider::LookForHang() {
   if (state_.trouble_since || LookForStopped()) return;
   for (const WorkerEntry* worker : Members()) {
     if (!IsFresh(*worker) || !SendsBeats(*worker) || !IsSilent(*worker)) continue;
-    return BeginHang(true, absl::StrCat(NameFor(*worker), " ",
-                                        EvidenceText(*worker->vitals, SilenceOf(*worker), false)));
+    return BeginHang(true, *worker,
+                     absl::StrCat(NameFor(*worker), " ",
+                                  EvidenceText(*worker->vitals, SilenceOf(*worker), false)));
   }
   LookForSilence();
 }
@@ -142,8 +150,9 @@ bool Decider::LookForStopped() {
   if (all) return true;
   state_.gang.stop_told = false;
   if (long_enough && now_ - state_.gang.stop->since >= state_.options.stopped_after) {
-    BeginHang(true, absl::StrCat(NameFor(*stopped), " ",
-                                 EvidenceText(*stopped->vitals, SilenceOf(*stopped), false)));
+    BeginHang(true, *stopped,
+              absl::StrCat(NameFor(*stopped), " ",
+                           EvidenceText(*stopped->vitals, SilenceOf(*stopped), false)));
     return true;
   }
   for (WorkerEntry& worker : state_.workers) {  // an evaluator: nobody waits for it
@@ -183,7 +192,7 @@ void Decider::LookForSilence() {
     absl::StrAppend(&text, ", nor does any other of the ", trainers.size(), " tasks",
                     reasons.empty() ? "" : absl::StrCat("; it is the likely culprit: ", reasons));
   }
-  if (state_.options.hang_action == HangAction::kKill) return BeginHang(false, text);
+  if (state_.options.hang_action == HangAction::kKill) return BeginHang(false, *culprit, text);
   JobRecord record = RecordOf(record_kind::kWorkerHung, culprit);
   record.incident = state_.next_incident++;
   record.cause = text;
@@ -197,10 +206,12 @@ void Decider::LookForSilence() {
 
 // In a job with parameter servers one that is stopped is restarted alone, or with those that need
 // it; of other hangs nobody knows whose fault they are.
-void Decider::BeginHang(bool strong, const std::string& text) {
+void Decider::BeginHang(bool strong, const WorkerEntry& found, const std::string& text) {
   Hang hang;
   hang.since = now_;
   hang.strong = strong;
+  hang.found = found.incarnation;
+  hang.text = text;
   std::vector<WorkerEntry*> asked = Members();
   WorkerEntry* stopped = StoppedOne();
   if (HasServers() && stopped != nullptr) {
@@ -244,7 +255,11 @@ void Decider::ActOnHang() {
   state_.gang.hang.reset();
   std::vector<const WorkerEntry*> among;
   for (const WorkerEntry& worker : state_.workers) {
-    if (hang.asked.count(worker.incarnation) > 0 && worker.vitals) among.push_back(&worker);
+    const bool asked = hang.asked.count(worker.incarnation) > 0 && worker.vitals;
+    if (asked && !(hang.strong && GoesOn(worker))) among.push_back(&worker);
+  }
+  if (among.empty()) {  // it cannot be that all go on, but who showed it is there
+    if (const WorkerEntry* found = Find(hang.found); found && found->vitals) among.push_back(found);
   }
   std::string reasons;
   WorkerEntry& culprit = *Find(CulpritOf(among, &reasons)->incarnation);
@@ -260,7 +275,11 @@ void Decider::ActOnHang() {
   trouble.proven = trouble.hung = true;
   trouble.lost = stopped;  // it would not hear SIGTERM
   trouble.code = kExitNotNow;
-  trouble.what = EvidenceText(vitals, silence, !hang.strong);
+  const bool shows = !hang.strong || stopped || (vitals.beats && IsSilent(culprit));
+  trouble.what =
+      shows ? EvidenceText(vitals, silence, !hang.strong)
+            : absl::StrCat(vitals.beats ? "sent no heartbeat for " : "shows no progress for ",
+                           SecondsText(silence), ", and ", hang.text);
   if (!reasons.empty()) absl::StrAppend(&trouble.what, "; ", reasons);
   trouble.evidence = hang.strong ? "strong" : "weak";
   if (culprit.stacks) {

@@ -190,6 +190,8 @@ struct Consequences {
 struct Hang {
   TimePoint since;
   bool strong = true;
+  Incarnation found = 0;  // who showed it; the culprit may be another one
+  std::string text;       // "worker:0 sent no heartbeat for 301.0 s, and its limit is 300.0 s"
   std::set<Incarnation> asked;  // for their stacks
 };
 
