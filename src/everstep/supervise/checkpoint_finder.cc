@@ -20,14 +20,6 @@ bool BeginsWith(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
-bool IsModelFile(std::string_view name) {
-  // ".h5" covers ".weights.h5".
-  for (const char* end : {".h5", ".keras", ".pt", ".pth", ".ckpt", ".safetensors"}) {
-    if (EndsWith(name, end)) return true;
-  }
-  return false;
-}
-
 bool IsPassedOver(std::string_view name) {
   for (const char* other :
        {"__pycache__", "site-packages", "dist-packages", "node_modules", "venv", "env", "lib64"}) {
@@ -98,6 +90,11 @@ void CheckpointFinder::LookInto(const Place& place, std::deque<Place>* queue, Fi
   if (!visited_.insert(place.directory).second) return;
   --left_;
   const absl::StatusOr<std::vector<std::string>> names = options_.fs->List(place.directory);
+  if (!names.ok() && IsModelFile(place.directory)) {  // a root may be a file
+    if (auto found = Measure(place.directory, CheckpointKind::kOther)) {
+      OnCandidate(std::move(*found), news);
+    }
+  }
   if (!names.ok() || IsCheckpointItself(place.directory, *names, news)) return;
   const bool crowded = names->size() > static_cast<size_t>(options_.crowded);
   for (size_t i = 0; i < names->size() && left_ > 0; ++i) {

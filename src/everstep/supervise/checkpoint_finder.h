@@ -44,7 +44,7 @@ class CheckpointFinder {
   };
   explicit CheckpointFinder(Options options);
 
-  // Looks through `roots`, nearer things first. Hidden directories and those of installed software
+  // Looks through `roots`, directories or files of models, nearer things first. Hidden directories and those of installed software
   // are passed over.
   FinderNews Search(const std::vector<std::string>& roots);
   // Looks again at those that were not seen twice yet.

@@ -118,6 +118,13 @@ TEST_F(FinderTest, OneThatIsSavedAgainBetweenAnyTwoLooksIsFound) {
   EXPECT_THAT(Names(finder_.Recheck()), ElementsAre("model.pt"));
 }
 
+TEST_F(FinderTest, ARootMayBeAFile) {
+  Write("mine.pt");
+  Write("anothers.pt");
+  (void)finder_.Search({dir_.File("mine.pt"), dir_.File("to_come.pt")});
+  EXPECT_THAT(Names(finder_.Recheck()), ElementsAre("mine.pt"));
+}
+
 TEST_F(FinderTest, OneThatVanishesIsForgotten) {
   Write("a.pt");
   (void)finder_.Search({dir_.path()});
@@ -196,7 +203,7 @@ TEST(SearchRootsTest, AreWrittenFilesThenArgumentsThenTheWorkingDirectory) {
   facts.arguments = {"python",    "train.py",        "--dir=" + dir.File("equals"),
                      "out",       dir.File("named"), "--missing=" + dir.File("missing"),
                      "--verbose", "../work/./out",   "/",
-                     "/etc"};
+                     "/etc",      "--save=new.pt",   "nowhere/new.pt"};
   facts.files = {{"/dev/null", true},
                  {"/data/set/part", false},
                  {"/srv/run/state.bin", true},
@@ -206,7 +213,8 @@ TEST(SearchRootsTest, AreWrittenFilesThenArgumentsThenTheWorkingDirectory) {
                  {"/srv/board/train/events.out.tfevents.1", true}};
   EXPECT_THAT(SearchRoots(facts, fs),
               ElementsAre("/srv/run", "/srv/board/train", "/srv/board", dir.File("equals"),
-                          dir.File("work/out"), dir.File("named"), dir.File("work")));
+                          dir.File("work/out"), dir.File("named"), dir.File("work/new.pt"),
+                          dir.File("work")));
 }
 
 TEST(SearchRootsTest, TheRootOfAllIsNoPlaceToSearch) {
