@@ -190,7 +190,17 @@ struct Consequences {
 struct Hang {
   TimePoint since;
   bool strong = true;
+  Incarnation found = 0;  // who showed it; the culprit may be another one
+  std::string text;       // "worker:0 sent no heartbeat for 301.0 s, and its limit is 300.0 s"
   std::set<Incarnation> asked;  // for their stacks
+};
+
+// From the first of its processes that a signal stopped until none is any more. Whoever stops all
+// of them on purpose, or lets them go on, does so one after another.
+struct StopSpell {
+  size_t stopped = 0;  // at most, and once all were: at least
+  bool all = false;    // all were
+  TimePoint since;     // when that number changed: no member's stop counts from earlier
 };
 
 // What is known of a gang from outside.
@@ -201,8 +211,9 @@ struct GangWatch {
   std::optional<TimePoint> trainers_done;
   std::optional<Hang> hang;
   std::optional<TimePoint> silent_since;  // the present spell of weak evidence, which was told
-  bool stop_told = false;                 // that all its processes are stopped
-  std::string checkpoint;                 // path of the newest that was seen; empty: none
+  std::optional<StopSpell> stop;
+  bool stop_told = false;  // that all its processes are stopped
+  std::string checkpoint;  // path of the newest that was seen; empty: none
   TimePoint checkpoint_seen;
   TimePoint checkpoint_written;
   TimePoint checkpoint_warned;  // or the latest reason not to warn

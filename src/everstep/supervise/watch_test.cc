@@ -156,7 +156,12 @@ TEST_F(WatchTest, AFloodOfHeartbeatsCostsLittleAndIsHeard) {
   Take();
   const Step step = vitals_[1].step;
   EXPECT_TRUE(Until(1, [&](const Vitals& v) { return v.step > step; })) << "it goes on";
+  // A sanitizer keeps what was freed for a while.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(Self().resident - before, 5 << 20);
+#else
+  (void)before;
+#endif
   stop = true;
   flood.join();
 }
