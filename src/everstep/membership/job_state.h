@@ -39,6 +39,9 @@ struct JobOptions {
   Duration sync_deadline = std::chrono::minutes(2);  // from Prepare to the last Synced
   // A worker or agent whose stream is lost is lost itself when it has not come back by then.
   Duration lost_after = std::chrono::seconds(2);
+  // The same for an agent of a gang that fell silent rather than closed its stream: it may be
+  // stopped or starved while its processes work on, and losing it would end them.
+  Duration silent_agent_lost_after = std::chrono::seconds(30);
   // Between the first sign of a failure and naming its cause, for the other signs to come in.
   Duration settle = std::chrono::milliseconds(250);
   Duration grace = std::chrono::seconds(25);  // between being told to stop and being killed
@@ -157,6 +160,9 @@ struct AgentEntry {
   Register self;
   bool away = false;
   TimePoint away_since;
+  TimePoint heard;      // when it last said anything
+  bool silent = false;  // when away: nothing was heard of it for long before its stream ended
+  std::vector<std::string> missed;  // what people were told while it was away, the last lines
   bool lost = false;
   std::set<Incarnation> abandoned;  // given up in former restarts; to be killed if it comes back
 };
