@@ -29,11 +29,12 @@ if [ "${1:-}" != --quick ]; then
   ASAN_OPTIONS=detect_leaks=1 ctest --test-dir build-asan --output-on-failure -j "$jobs" -L unit
   build build-tsan -DEVERSTEP_TORCH=OFF -DEVERSTEP_SANITIZE=thread -- add_test reduce_test \
     communicator_test death_test endpoint_test collective_parts_test stream_link_test decide_test \
-    control_test engine_test data_test job_directory_journal_test job_term_test supervise_log_writer_test
+    control_test engine_test data_test job_directory_journal_test job_term_test supervise_log_writer_test supervise_output_test \
+    supervise_agent_test supervise_watch_test
   TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
     ctest --test-dir build-tsan --output-on-failure -j "$jobs" -L '^(collective|membership|engine|data)$'
   TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
-    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -R '^(job_directory_journal|job_term|supervise_log_writer)_test$'
+    ctest --test-dir build-tsan --output-on-failure -j "$jobs" -R '^(job_directory_journal|job_term|supervise_(log_writer|output|agent|watch))_test$'
 fi
 
 build build

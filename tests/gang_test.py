@@ -164,6 +164,22 @@ class Restarts(Gang):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(self.steps()[-1], 80)
 
+    def test_one_that_was_resumed_with_another_number_of_workers_can_be_resumed_again(self):
+        process = self.start(program=["--steps", "100000"])
+        for run, again in enumerate((["-n", "3"], [], ["-n", "1"], None)):
+            deadline = time.monotonic() + 30
+            while len(self.lives()) == run:
+                self.assertIsNone(process.poll(), self.said())
+                self.assertLess(time.monotonic(), deadline, self.said())
+                time.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(40), 143, self.said())
+            if again is not None:
+                process = subprocess.Popen([ev.EVERSTEP, "run", "--resume", self.job, *again], stdout=self.output,
+                                           stderr=subprocess.STDOUT, cwd=self.dir)
+                self.addCleanup(process.kill)
+        self.assertEqual([life["environment"]["WORLD_SIZE"] for life in self.lives()], ["2", "3", "3", "1"])
+
     def test_a_program_of_any_kind_is_taken_for_a_gang_with_a_note(self):
         command = [c for c in self.command(program=["--steps", "250", "--act", "1:230:kill"]) if c != "--gang"]
         result = ev.run(command, timeout=100)
@@ -253,10 +269,12 @@ class Hangs(Gang):
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(9)
-        for pid in pids:
+        for pid in pids:  # by hand, or host after host
             os.kill(pid, signal.SIGCONT)
+            time.sleep(3)
         self.assertEqual(process.wait(60), 0, self.said())
         self.assertEqual(len(self.lives()), 1)
+        self.assertEqual(self.records("worker_hung"), [])
 
 
 class Checkpoints(Gang):

@@ -108,6 +108,11 @@ CoordinatorOptions OptionsOf(const JobSpec& spec, const HeldJob& held, const std
   options.job.settings["EVERSTEP_JOB_TOKEN"] = held.token;
   options.job.version = kVersion;
   options.job.lost_after = spec.lost_after;
+  // Unless somebody has said otherwise.
+  if (const auto from = spec.origins.find("lost-after");
+      from != spec.origins.end() && from->second != "default") {
+    options.job.silent_agent_lost_after = spec.lost_after;
+  }
   options.job.grace = spec.grace;
   options.job.term = held.journal->term();
   options.job.first_incident = held.journal->first_incident();

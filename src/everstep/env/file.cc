@@ -136,6 +136,13 @@ class PosixRandomAccessFile : public RandomAccessFile {
   const int64_t size_;
 };
 
+FileSystem::Entry::Kind KindOf(unsigned char type) {
+  using Kind = FileSystem::Entry::Kind;
+  if (type == DT_DIR) return Kind::kDirectory;
+  if (type == DT_LNK) return Kind::kLink;
+  return type == DT_UNKNOWN ? Kind::kUnknown : Kind::kOther;
+}
+
 class PosixFileSystem : public FileSystem {
  public:
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path,
@@ -180,20 +187,31 @@ class PosixFileSystem : public FileSystem {
   }
 
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
+    EV_ASSIGN_OR_RETURN(std::vector<Entry> entries, ListEntries(directory));
+    std::vector<std::string> names;
+    names.reserve(entries.size());
+    for (Entry& entry : entries) names.push_back(std::move(entry.name));
+    return names;
+  }
+
+  absl::StatusOr<std::vector<Entry>> ListEntries(const std::string& directory) override {
     DIR* dir = opendir(directory.c_str());
     if (dir == nullptr) return PosixError("list", directory, errno);
-    std::vector<std::string> names;
+    std::vector<Entry> entries;
     errno = 0;
     while (const dirent* entry = readdir(dir)) {
       const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
+      if (name != "." && name != "..") {
+        entries.push_back({std::string(name), KindOf(entry->d_type)});
+      }
       errno = 0;
     }
     const int error = errno;
     closedir(dir);
     if (error != 0) return PosixError("list", directory, error);
-    std::sort(names.begin(), names.end());
-    return names;
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    return entries;
   }
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
@@ -263,6 +281,14 @@ FileSystem& RealFileSystem() {
 
 absl::StatusOr<double> FileSystem::ModifiedAt(const std::string& path) {
   return absl::UnimplementedError(absl::StrCat(path, ": no times are kept here"));
+}
+
+absl::StatusOr<std::vector<FileSystem::Entry>> FileSystem::ListEntries(
+    const std::string& directory) {
+  EV_ASSIGN_OR_RETURN(std::vector<std::string> names, List(directory));
+  std::vector<Entry> entries;
+  for (std::string& name : names) entries.push_back({std::move(name), Entry::Kind::kUnknown});
+  return entries;
 }
 
 absl::StatusOr<std::string> ReadWholeFile(FileSystem& fs, const std::string& path) {

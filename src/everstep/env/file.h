@@ -54,6 +54,13 @@ class FileSystem {
   virtual absl::Status CreateDirectories(const std::string& path) = 0;  // and parents; OK if there
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& directory) = 0;  // sorted
+  // The same with what they are, as far as that costs no look at each.
+  struct Entry {
+    enum class Kind { kUnknown, kDirectory, kLink, kOther };
+    std::string name;
+    Kind kind = Kind::kUnknown;
+  };
+  virtual absl::StatusOr<std::vector<Entry>> ListEntries(const std::string& directory);
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Link(const std::string& from, const std::string& to) = 0;  // exclusive
   virtual absl::Status Remove(const std::string& path) = 0;  // a file or an empty directory

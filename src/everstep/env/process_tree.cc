@@ -102,6 +102,23 @@ std::string DescriptorsOf(pid_t pid, const char* what) {
   return found.empty() ? Proc(pid, what) : found;
 }
 
+// The first thread that has not ended: its directory.
+std::string FirstLivingThread(pid_t pid, char* state) {
+  std::string found = Proc(pid, "task/" + std::to_string(pid));
+  ForEachNumber(Proc(pid, "task"), [&](int, const char* name, int64_t) {
+    const std::string thread_directory = Proc(pid, "task/" + std::string(name));
+    std::string text;
+    ProcessEntry thread;
+    if (*state != 'Z' || !ReadText(thread_directory + "/stat", &text) ||
+        !ParseStat(text, &thread)) {
+      return;
+    }
+    *state = thread.state;
+    if (*state != 'Z') found = thread_directory;
+  });
+  return found;
+}
+
 bool IsPythonName(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.substr(0, 6) == "python" || name.substr(0, 4) == "pypy";
@@ -117,15 +134,21 @@ bool ReadProcess(pid_t pid, ProcessEntry* entry) {
 
 char StateOfThreads(pid_t pid) {
   char state = 'Z';
-  ForEachNumber(Proc(pid, "task"), [&](int, const char* name, int64_t) {
-    std::string text;
-    ProcessEntry thread;
-    if (state == 'Z' && ReadText(Proc(pid, "task/" + std::string(name) + "/stat"), &text) &&
-        ParseStat(text, &thread)) {
-      state = thread.state;
-    }
-  });
+  FirstLivingThread(pid, &state);
   return state;
+}
+
+int64_t ContextSwitchesOf(pid_t pid) {
+  char state = 'Z';
+  std::string text;
+  if (!ReadText(FirstLivingThread(pid, &state) + "/status", &text)) return -1;
+  int64_t switches = 0;
+  for (const char* name : {"\nvoluntary_ctxt_switches:", "\nnonvoluntary_ctxt_switches:"}) {
+    const size_t at = text.find(name);
+    if (at == std::string::npos) return -1;
+    switches += std::strtoll(text.c_str() + at + strlen(name), nullptr, 10);
+  }
+  return switches;
 }
 
 std::vector<ProcessEntry> ListProcesses() {

@@ -32,6 +32,9 @@ struct ProcessEntry {
 bool ReadProcess(pid_t pid, ProcessEntry* entry);
 // `threads` > 1 and the main thread has ended: the state of the first one that has not.
 char StateOfThreads(pid_t pid);
+// How often that thread, else the main one, was put to wait or taken off its CPU. Every stop by a
+// signal counts. -1 when it cannot be seen.
+int64_t ContextSwitchesOf(pid_t pid);
 
 std::vector<ProcessEntry> ListProcesses();
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "everstep/env/tcp_traffic.h"
@@ -14,10 +15,34 @@ namespace {
 
 // Of one program: its libraries come some time after its start.
 constexpr int kPythonChecks = 4;
+// A process is but the wrapper of one that has used so many times its CPU time, and so much of it.
+constexpr int64_t kTimesWrapper = 10;
+constexpr int64_t kLeastTicks = 10;
+constexpr size_t kMaxLabel = 120;
 
 Duration OfTicks(int64_t ticks) {
   static const int64_t per_second = sysconf(_SC_CLK_TCK);
   return std::chrono::nanoseconds(1'000'000'000 / per_second * ticks);
+}
+
+bool IsShell(std::string_view program) {
+  program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0
+  for (const char* shell : {"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"}) {
+    if (program == shell) return true;
+  }
+  return false;
+}
+
+std::string LabelOf(pid_t pid) {
+  std::string words;
+  for (const std::string& word : ArgumentsOf(pid)) {
+    if (words.size() > kMaxLabel) break;
+    words += (words.empty() ? "" : " ") + word;
+  }
+  if (words.empty()) words = ProgramOf(pid);
+  if (words.size() > kMaxLabel) words.replace(kMaxLabel - 3, std::string::npos, "...");
+  for (char& c : words) c = c < ' ' || c > '~' ? '?' : c;
+  return "process " + std::to_string(pid) + (words.empty() ? "" : " (" + words + ")");
 }
 
 }  // namespace
@@ -100,25 +125,63 @@ void UsageMeter::Count(Tree* tree) {
 
 void UsageMeter::Judge(pid_t leader, Tree* tree) {
   ProcessUsage& usage = tree->usage;
-  usage.alive = usage.python = usage.stopped = false;
+  usage.alive = usage.python = false;
   usage.memory = 0;
   usage.pids.clear();
-  bool any_stopped = false, others_work = false;
+  std::vector<std::pair<pid_t, Seen*>> living;
   for (pid_t pid : tree->order) {
     const auto found = tree->seen.find(pid);
     if (found == tree->seen.end() || !found->second.entry.lives()) continue;
-    const Seen& seen = found->second;
+    Seen& seen = found->second;
     usage.pids.push_back(pid);
     usage.memory += seen.entry.resident;
-    if (pid == leader) usage.alive = true;
-    const char state = seen.entry.state == 'Z' ? StateOfThreads(pid) : seen.entry.state;
-    const bool stopped = state == 'T';
-    any_stopped |= stopped;
-    others_work |= !stopped && seen.used_cpu;
-    // The outermost Python is the program; those below it are its helpers.
-    if (seen.python && !std::exchange(usage.python, true)) usage.stopped = stopped;
+    usage.alive |= pid == leader;
+    usage.python |= seen.python;
+    seen.stopped = LookWhetherStopped(pid, &seen);
+    living.emplace_back(pid, &seen);
   }
-  usage.stopped |= any_stopped && !others_work;
+  JudgeStop(living, &usage);
+}
+
+// Continued and stopped again it has run, though no look may have come in between: its main thread
+// was scheduled for that.
+bool UsageMeter::LookWhetherStopped(pid_t pid, Seen* seen) {
+  const char state = seen->entry.state == 'Z' ? StateOfThreads(pid) : seen->entry.state;
+  if (state != 'T') {
+    seen->label.clear();
+    return false;
+  }
+  seen->switches = ContextSwitchesOf(pid);
+  if (seen->label.empty()) seen->label = LabelOf(pid);
+  return true;
+}
+
+void UsageMeter::JudgeStop(const std::vector<std::pair<pid_t, Seen*>>& living,
+                           ProcessUsage* usage) {
+  usage->stopped = false;
+  usage->stopped_process.clear();
+  if (living.empty()) return;
+  auto program = living.front(), busiest = program;
+  bool all_stopped = true, others_work = false;
+  for (const auto& each : living) {
+    const Seen& seen = *each.second;
+    if (seen.stopped && usage->stopped_process.empty()) usage->stopped_process = seen.label;
+    all_stopped &= seen.stopped;
+    others_work |= !seen.stopped && seen.used_cpu;
+    if (seen.python && !program.second->python) program = each;  // those below are its helpers
+    if (seen.entry.own_ticks > busiest.second->entry.own_ticks) busiest = each;
+  }
+  const int64_t most = busiest.second->entry.own_ticks;
+  const bool wrapped = most >= kLeastTicks && busiest.first != program.first &&
+                       most >= kTimesWrapper * program.second->entry.own_ticks;
+  if (wrapped) program = busiest;
+  const Seen& seen = *program.second;
+  // Others may do the work of what is no Python, and of a shell they always do.
+  const bool counts =
+      wrapped || seen.python || (!others_work && !IsShell(ProgramOf(program.first)));
+  usage->stopped = seen.stopped && (counts || all_stopped);
+  usage->stop = {program.first, seen.switches};
+  if (usage->stopped) usage->stopped_process = seen.label;
 }
 
 void UsageMeter::CheckPython(pid_t pid, Seen* seen) {

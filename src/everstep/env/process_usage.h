@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "everstep/base/clock.h"
@@ -24,9 +25,15 @@ struct ProcessUsage {
   int64_t read = 0;     // bytes by read calls, whatever from
   int64_t written = 0;  // bytes by write calls, whatever to
   int64_t network = 0;  // bytes over TCP, both ways
-  // A signal has stopped what works in it: the Python in it, or a process of it while the others
-  // use no CPU time. A process that is traced is not stopped.
+  // A signal has stopped the program of the tree: the outermost Python or, with none, the leader,
+  // unless that is only the wrapper of another process, which has used ten times its CPU time; a
+  // wrapper is told as stopped when all of the tree is. A process that is traced is not stopped.
   bool stopped = false;
+  // Equal in two looks that both found it stopped: it did not run in between.
+  std::pair<pid_t, int64_t> stop;
+  // The one that is stopped, the program or else any helper of it, for people and in printable
+  // ASCII: "process 77 (sleep 1000)". Empty: none is.
+  std::string stopped_process;
   bool python = false;  // one of them runs Python
 };
 
@@ -49,6 +56,9 @@ class UsageMeter {
     int checks = 0;  // for Python, of this program
     bool python = false;
     bool used_cpu = false;  // since the look before
+    bool stopped = false;   // at the last look
+    int64_t switches = 0;   // of its threads, when it was last seen stopped
+    std::string label;      // made when it was first seen stopped
   };
   struct Tree {
     bool found = false;
@@ -61,6 +71,8 @@ class UsageMeter {
   static void Find(pid_t leader, const std::vector<ProcessEntry>& all, Tree* tree);
   static void Count(Tree* tree);
   static void Judge(pid_t leader, Tree* tree);
+  static void JudgeStop(const std::vector<std::pair<pid_t, Seen*>>& living, ProcessUsage* usage);
+  static bool LookWhetherStopped(pid_t pid, Seen* seen);
   static void CheckPython(pid_t pid, Seen* seen);
   static void CountTraffic(const std::unordered_map<uint64_t, int64_t>& traffic, Tree* tree);
 

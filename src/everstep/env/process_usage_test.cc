@@ -19,6 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 Process Start(std::vector<std::string> argv, const std::string& directory = "") {
@@ -138,6 +139,106 @@ TEST(ProcessUsageTest, AStoppedShellAroundAProgramThatWorksIsNone) {
     SleepFor(milliseconds(100));
     EXPECT_FALSE(LookKnown(meter, shell.pid()).stopped);
   }
+}
+
+TEST(ProcessUsageTest, AStoppedHelperIsNotTheProgramButIsNamed) {
+  const TempDirectory dir;
+  Process program = StartPython(
+      "import signal, subprocess, time\n"
+      "subprocess.Popen(['sleep', '61']).send_signal(signal.SIGSTOP)\n"
+      "open('ready', 'w')\n"
+      "time.sleep(60)\n",
+      dir.path());
+  ASSERT_TRUE(Eventually([&] { return RealFileSystem().Exists(dir.File("ready")); }));
+  UsageMeter meter;
+  meter.Add(program.pid());
+  ASSERT_TRUE(Eventually([&] {
+    const ProcessUsage usage = LookAll(meter, program.pid());
+    return usage.python && usage.pids.size() == 2;
+  }));
+  for (int i = 0; i < 5; ++i) {
+    SleepFor(milliseconds(50));
+    const ProcessUsage usage = LookKnown(meter, program.pid());
+    EXPECT_FALSE(usage.stopped) << "though nothing of it uses CPU time";
+    EXPECT_EQ(usage.stopped_process, "process " + std::to_string(usage.pids[1]) + " (sleep 61)");
+  }
+  program.Signal(SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return LookKnown(meter, program.pid()).stopped; }));
+  EXPECT_THAT(LookKnown(meter, program.pid()).stopped_process, HasSubstr("python3 -c"));
+  program.SignalGroup(SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return LookKnown(meter, program.pid()).stopped_process.empty(); }));
+}
+
+TEST(ProcessUsageTest, AStoppedShellAroundAnIdlePythonIsNone) {
+  Process shell = Start({"bash", "-c", "python3 -c 'import time; time.sleep(60)'; true"});
+  UsageMeter meter;
+  meter.Add(shell.pid());
+  ASSERT_TRUE(Eventually([&] { return LookAll(meter, shell.pid()).python; }));
+  shell.Signal(SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return !LookKnown(meter, shell.pid()).stopped_process.empty(); }));
+  EXPECT_FALSE(LookKnown(meter, shell.pid()).stopped);
+  shell.SignalGroup(SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return LookKnown(meter, shell.pid()).stopped; }));
+}
+
+TEST(ProcessUsageTest, AStoppedShellAroundAnIdleProgramIsNoneUntilAllIsStopped) {
+  Process shell = Start({"bash", "-c", "sleep 60; true"});
+  UsageMeter meter;
+  meter.Add(shell.pid());
+  ASSERT_TRUE(Eventually([&] { return LookAll(meter, shell.pid()).pids.size() == 2; }));
+  shell.Signal(SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return !LookKnown(meter, shell.pid()).stopped_process.empty(); }));
+  EXPECT_FALSE(LookKnown(meter, shell.pid()).stopped);
+  shell.SignalGroup(SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return LookKnown(meter, shell.pid()).stopped; }));
+}
+
+TEST(ProcessUsageTest, WhatAWrapperStartedAndDoesTheWorkIsTheProgram) {
+  Process launcher = StartPython(
+      "import os, time\n"
+      "if os.fork() == 0:\n"
+      "  end = time.process_time() + 1.5\n"
+      "  while time.process_time() < end: pass\n"
+      "  time.sleep(60)\n"
+      "time.sleep(60)\n");
+  UsageMeter meter;
+  meter.Add(launcher.pid());
+  ASSERT_TRUE(Eventually([&] {
+    const ProcessUsage usage = LookAll(meter, launcher.pid());
+    return usage.python && usage.pids.size() == 2 && usage.cpu > milliseconds(1500);
+  }));
+  SleepFor(milliseconds(200));
+  const pid_t worker = LookAll(meter, launcher.pid()).pids[1];
+  launcher.Signal(SIGSTOP);
+  ASSERT_TRUE(
+      Eventually([&] { return !LookKnown(meter, launcher.pid()).stopped_process.empty(); }));
+  EXPECT_FALSE(LookKnown(meter, launcher.pid()).stopped);
+  launcher.Signal(SIGCONT);
+  kill(worker, SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return LookKnown(meter, launcher.pid()).stopped; }));
+}
+
+TEST(ProcessUsageTest, WhoWasContinuedBetweenTwoLooksHasRun) {
+  Process sleeper = Start({"sleep", "60"});
+  UsageMeter meter;
+  meter.Add(sleeper.pid());
+  const auto stop = [&] {
+    sleeper.Signal(SIGSTOP);
+    EXPECT_TRUE(Eventually([&] {
+      ProcessEntry entry;
+      return ReadProcess(sleeper.pid(), &entry) && entry.state == 'T';
+    }));
+  };
+  stop();
+  const auto before = LookAll(meter, sleeper.pid()).stop;
+  SleepFor(milliseconds(200));
+  EXPECT_EQ(LookKnown(meter, sleeper.pid()).stop, before);
+  sleeper.Signal(SIGCONT);
+  SleepFor(milliseconds(50));
+  stop();
+  const ProcessUsage after = LookKnown(meter, sleeper.pid());
+  EXPECT_TRUE(after.stopped);
+  EXPECT_NE(after.stop, before);
 }
 
 TEST(ProcessUsageTest, PythonIsKnownByItsNameOrItsLibrary) {

@@ -57,6 +57,16 @@ int64_t StoredBytes(int32_t dtype) {
   }
 }
 
+uint32_t ExtendWithLength(uint32_t crc, uint64_t length) {
+  std::string bytes;
+  if (length <= UINT32_MAX) {
+    AppendLittle(&bytes, static_cast<uint32_t>(length));
+  } else {
+    AppendLittle(&bytes, length);
+  }
+  return ExtendCrc32c(crc, AsBytes(bytes));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(FileSystem& fs,
@@ -238,13 +248,7 @@ absl::StatusOr<std::vector<std::string>> BundleReader::ReadStrings(const BundleE
   for (int64_t i = 0; i < n; ++i) {
     uint64_t length = 0;
     if (!TakeVarint(&rest, &length)) return Damaged(entry, "a string's length does not parse");
-    std::string bytes;
-    if (length <= UINT32_MAX) {
-      AppendLittle(&bytes, static_cast<uint32_t>(length));
-    } else {
-      AppendLittle(&bytes, length);
-    }
-    crc = ExtendCrc32c(crc, AsBytes(bytes));
+    crc = ExtendWithLength(crc, length);
     lengths.push_back(length);
   }
   if (rest.size() < 4 || LoadLittle<uint32_t>(rest.data()) != MaskCrc32c(crc)) {
@@ -263,8 +267,56 @@ absl::StatusOr<std::vector<std::string>> BundleReader::ReadStrings(const BundleE
   return strings;
 }
 
+// What ReadStrings checks, without keeping the strings: they may be any number of gigabytes.
+absl::Status BundleReader::CheckStrings(const BundleEntry& entry) const {
+  const int64_t n = NumElements(entry.shape);
+  if (n > entry.size) return Damaged(entry, "more strings than bytes");
+  std::string piece;
+  std::string_view rest;
+  int64_t at = 0;
+  // Until `wanted` bytes are there, or all that are left.
+  const auto fill = [&](size_t wanted) -> absl::Status {
+    if (rest.size() >= wanted || at == entry.size) return absl::OkStatus();
+    std::string more(rest);
+    const size_t kept = more.size();
+    more.resize(kept + std::min(kPiece, entry.size - at));
+    const auto space = AsWritableBytes(&more).subspan(kept);
+    EV_RETURN_IF_ERROR(shards_[entry.shard]->ReadAt(entry.offset + at, space));
+    at += static_cast<int64_t>(space.size());
+    piece = std::move(more);
+    rest = piece;
+    return absl::OkStatus();
+  };
+  uint64_t strings = 0;
+  bool too_long = false;
+  uint32_t crc = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    EV_RETURN_IF_ERROR(fill(10));  // bytes of the longest varint
+    uint64_t length = 0;
+    if (!TakeVarint(&rest, &length)) return Damaged(entry, "a string's length does not parse");
+    crc = ExtendWithLength(crc, length);
+    too_long |= length > static_cast<uint64_t>(entry.size) - strings;
+    if (!too_long) strings += length;
+  }
+  EV_RETURN_IF_ERROR(fill(4));
+  if (rest.size() < 4 || LoadLittle<uint32_t>(rest.data()) != MaskCrc32c(crc)) {
+    return Damaged(entry, "the checksum of its strings' lengths does not match");
+  }
+  const uint64_t bytes = static_cast<uint64_t>(entry.size - at) + rest.size() - 4;
+  while (true) {
+    crc = ExtendCrc32c(crc, AsBytes(rest));
+    rest = {};
+    if (at == entry.size) break;
+    EV_RETURN_IF_ERROR(fill(1));
+  }
+  if (crc != entry.crc) return Damaged(entry, "its checksum does not match");
+  if (too_long || strings > bytes) return Damaged(entry, "a string ends beyond the tensor");
+  if (strings < bytes) return Damaged(entry, "bytes are left over after its strings");
+  return absl::OkStatus();
+}
+
 absl::Status BundleReader::Check(const BundleEntry& entry) const {
-  if (entry.is_string()) return ReadStrings(entry).status();
+  if (entry.is_string()) return CheckStrings(entry);
   return Stream(entry, [](absl::Span<const std::byte>) {});
 }
 

@@ -52,7 +52,7 @@ class BundleReader {
   absl::Status Stream(const BundleEntry& entry,
                       absl::FunctionRef<void(absl::Span<const std::byte>)> on) const;
 
-  // Checks the CRC of one entry, in bounded memory unless it is of strings.
+  // Checks the CRC of one entry, in bounded memory.
   absl::Status Check(const BundleEntry& entry) const;
   // The same of every entry, slices included.
   absl::Status Verify() const;
@@ -64,6 +64,7 @@ class BundleReader {
   absl::Status OpenShards(FileSystem& fs);
   absl::Status CheckPlace(const BundleEntry& entry) const;
   absl::Status CheckOverlaps() const;
+  absl::Status CheckStrings(const BundleEntry& entry) const;
   absl::Status Damaged(const BundleEntry& entry, std::string_view why) const;
 
   std::string prefix_;

@@ -141,6 +141,21 @@ TEST_F(BundleTest, AStringsBytesAndChecksumAreTensorFlows) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->ReadStrings(*(*reader)->Find("s")).value(),
             (std::vector<std::string>{"abc", ""}));
+  EXPECT_TRUE((*reader)->Verify().ok()) << (*reader)->Verify();
+}
+
+TEST_F(BundleTest, AStringOfManyPiecesIsChecked) {
+  BundleWriter writer(fs_, prefix_);
+  ASSERT_TRUE(writer.AddString("s", std::string((5 << 20) + 3, 'x')).ok());
+  ASSERT_TRUE(Finish(writer).ok());
+  EXPECT_TRUE(OpenAndVerify().ok()) << OpenAndVerify();
+  const std::string good = Get("state.data-00000-of-00001");
+  for (size_t at : {size_t{0}, size_t{5}, size_t{1} << 20, good.size() - 1}) {
+    std::string bad = good;
+    bad[at] ^= 1;
+    Put("state.data-00000-of-00001", bad);
+    EXPECT_EQ(OpenAndVerify().code(), absl::StatusCode::kDataLoss) << at;
+  }
 }
 
 TEST_F(BundleTest, AStringOf118BytesHasTheLengthChecksumTensorFlowWrote) {

@@ -37,11 +37,14 @@ absl::StatusOr<ResolvedJob> ReadResolved(FileSystem& fs, const std::string& path
 }
 
 // What belongs to the job for its whole life is in both files; a difference is damage that would
-// make it another training.
+// make it another training. The replicas of a gang are but its workers, of which each run has as
+// many as it was told.
 absl::Status CheckSame(const JobSpec& made, const JobSpec& last, const std::string& job) {
-  const auto text = [](const JobSpec& spec) {
-    return absl::StrCat("replicas ", spec.replicas, ", seed ", spec.seed, ", threads per replica ",
-                        spec.threads_per_replica, ", CPU baseline ", spec.cpu_baseline);
+  const bool gang = made.gang || last.gang;
+  const auto text = [gang](const JobSpec& spec) {
+    return absl::StrCat(gang ? std::string() : absl::StrCat("replicas ", spec.replicas, ", "),
+                        "seed ", spec.seed, ", threads per replica ", spec.threads_per_replica,
+                        ", CPU baseline ", spec.cpu_baseline);
   };
   if (text(made) == text(last)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(ResolvedPath(job), " says ", text(made), " but ",

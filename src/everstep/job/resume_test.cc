@@ -179,6 +179,24 @@ TEST_F(ResumeTest, FilesThatContradictEachOtherOnWhatMakesTheResultAreRefused) {
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("run.json"));
 }
 
+TEST_F(ResumeTest, AGangMayHaveAnotherSizeInEachRun) {
+  for (const bool said : {true, false}) {  // or it was found out to be one when it ran
+    const std::string name = said ? "said" : "found";
+    NewJob made{*ResolveJob({{"workers", "2"}, {"job-dir", temp_.File(name)}}, None), {"train"}};
+    made.spec.gang = said;
+    ASSERT_TRUE(JobDirectory::Create(fs_, made).ok());
+    for (const char* workers : {"3", "", "1", "4", ""}) {
+      std::map<std::string, std::string> flags = {{"gang", "1"}};
+      if (*workers != '\0') flags["workers"] = workers;
+      auto job = Resume(name, flags);
+      ASSERT_TRUE(job.ok()) << name << " " << workers << " " << job.status();
+      if (*workers != '\0') EXPECT_EQ(job->spec().workers, workers[0] - '0');
+      ASSERT_TRUE(job->BeginRun("0.1.0", "x").ok());
+    }
+    EXPECT_EQ(Resume(name)->spec().workers, 4);
+  }
+}
+
 TEST_F(ResumeTest, AnOutcomeThatCannotBeReadIsNone) {
   Make("j");
   Put("j/outcome.json", std::string("\0{[", 3));

@@ -15,6 +15,11 @@
 namespace everstep {
 namespace {
 
+// The control plane gives up a stream that is silent for this long; agents of gangs say something
+// every second, so the stream of one that died ends sooner.
+constexpr Duration kSilent = std::chrono::milliseconds(1750);
+constexpr size_t kMissed = 10;
+
 std::string Processes(int number) {
   return absl::StrCat(number, number == 1 ? " process" : " processes");
 }
@@ -105,6 +110,7 @@ void Decider::Begin() {
 }
 
 void Decider::On(const AgentSaid& said) {
+  if (auto it = state_.agents.find(said.agent); it != state_.agents.end()) it->second.heard = now_;
   if (const auto* self = std::get_if<Register>(&said.message)) return OnRegister(*self);
   if (const auto* exited = std::get_if<Exited>(&said.message)) {
     if (auto it = state_.agents.find(said.agent); it != state_.agents.end()) {
@@ -134,6 +140,7 @@ void Decider::On(const AgentStreamLost& lost) {
   }
   it->second.away = true;
   it->second.away_since = now_;
+  it->second.silent = state_.phase == JobPhase::kRunning && now_ - it->second.heard >= kSilent;
   Log(absl::StrCat("agent ", lost.agent, " is out of reach"), true);
 }
 
@@ -261,6 +268,11 @@ void Decider::TellAllAgents(AgentOrder order) {
 }
 
 void Decider::Say(std::string text, bool warning) {
+  for (auto& [name, agent] : state_.agents) {
+    if (!agent.away) continue;
+    agent.missed.push_back(text);
+    if (agent.missed.size() > kMissed) agent.missed.erase(agent.missed.begin());
+  }
   TellAllAgents(Notice{text});
   Log(std::move(text), warning);
 }

@@ -73,7 +73,7 @@ void Decider::BeginRespawn(WorkerEntry& worker, Duration back_off) {
 
 void Decider::WatchRespawns() {
   for (WorkerEntry& worker : state_.workers) {
-    if (!worker.respawn) continue;
+    if (!worker.respawn || (state_.gang.trainers_done && !IsEvaluator(worker.task))) continue;
     const Respawn& respawn = *worker.respawn;
     const Duration since = now_ - respawn.since;
     if (!worker.exited && since >= state_.options.grace + 2 * state_.options.lost_after) {

@@ -61,6 +61,40 @@ TEST_F(HangTest, AddressesDoNotMakeAStackUnlikeTheOthers) {
   EXPECT_THAT(Hung().cause, Not(HasSubstr("stack")));
 }
 
+TEST_F(HangTest, OneThatBeatsIsNotTheCulpritThoughItIsBehind) {
+  Run(job);
+  job.Sees(0, Beats(42, 301 * kSecond));
+  job.Sees(1, Beats(30, 0 * kSecond));
+  job.Sees(2, Beats(42, 1 * kSecond));
+  job.Pass(100 * kMs);
+  AllAnswer({"wait.py", "step.py", "step.py"});
+  EXPECT_EQ(Hung().task, "worker:0");
+  EXPECT_EQ(Hung().cause, "worker:0 on a sent no heartbeat for 301.0 s, and its limit is 300.0 s");
+}
+
+TEST_F(HangTest, ACulpritThatIsNotYetPastItsOwnLimitIsToldWithTheOneThatIs) {
+  Run(job);
+  job.Sees(0, Beats(42, 301 * kSecond));
+  job.Sees(1, Beats(41, 400 * kSecond, 600 * kSecond));
+  job.Sees(2, Beats(42, 301 * kSecond));
+  job.Pass(100 * kMs);
+  AllAnswer({"wait.py", "wait.py", "wait.py"});
+  EXPECT_EQ(Hung().task, "worker:1");
+  EXPECT_THAT(Hung().cause, HasSubstr("worker:1 on a sent no heartbeat for 400.0 s, and worker:0 "
+                                      "on a sent no heartbeat for 301.0 s, and its limit is "
+                                      "300.0 s; it is at step 41 and others at 42"));
+}
+
+TEST_F(HangTest, TheStepIsSaidOnce) {
+  Run(job);
+  job.Sees(0, Beats(24, 301 * kSecond));
+  job.Sees(1, Beats(14, 301 * kSecond));
+  job.Sees(2, Beats(24, 301 * kSecond));
+  job.Pass(100 * kMs);
+  AllAnswer({"wait.py", "wait.py", "wait.py"});
+  EXPECT_THAT(job.Told(), HasSubstr("it is at step 14 and others at 24; all restart"));
+}
+
 TEST_F(HangTest, TheCulpritIsTheOneThatStandsElsewhere) {
   Run(job);
   for (int i = 0; i < 3; ++i) job.Sees(i, Beats(42, 301 * kSecond));

@@ -139,7 +139,10 @@ void Decider::Forget(WorkerEntry& worker) {
 
 void Decider::GiveUpLost() {
   for (auto& [name, agent] : state_.agents) {
-    if (!agent.away || agent.lost || now_ - agent.away_since < state_.options.lost_after) continue;
+    const bool patient = IsGang() && agent.silent;
+    const Duration limit =
+        patient ? state_.options.silent_agent_lost_after : state_.options.lost_after;
+    if (!agent.away || agent.lost || now_ - agent.away_since < limit) continue;
     agent.lost = true;
     for (WorkerEntry& worker : state_.workers) {
       if (worker.agent != name || worker.exited) continue;

@@ -21,6 +21,8 @@ constexpr Duration kEarly = std::chrono::seconds(30);  // a failure by then is s
 constexpr Duration kFinishedAlone = std::chrono::seconds(30);
 constexpr int kSigAbort = 6, kSigPipe = 13;
 
+bool IsAtEnd(const WorkerEntry& worker) { return worker.exited && !worker.respawn; }
+
 // No end of a peer does that: libraries that lose a peer exit, abort or write into a closed pipe.
 bool HasOwnReason(const Trouble& trouble) {
   if (trouble.lost || trouble.oom || trouble.hung) return true;
@@ -53,6 +55,7 @@ void Decider::BeginGangLife(TimePoint began) {
   gang.began = gang.checkpoint_warned = began;
   gang.hang.reset();
   gang.silent_since.reset();
+  gang.stop.reset();
   gang.stop_told = false;
   gang.step_told = -1;
   for (OpenIncident& incident : state_.open_incidents) {
@@ -83,7 +86,11 @@ void Decider::WatchGang() {
       SetState(worker, WorkerState::kRunning);
     }
   }
-  if (state_.gang.trainers_done) return WatchFinishing();
+  if (state_.gang.trainers_done) {  // an evaluator that is to start again still does
+    WatchFinishing();
+    if (!IsStopping()) WatchRespawns();
+    return;
+  }
   if (state_.gang.hang) return WatchHang();
   WatchFinishing();
   if (!IsStopping()) WatchRespawns();
@@ -123,7 +130,7 @@ void Decider::FinishIfTrainersHave() {
   }
   const bool evaluates = std::any_of(
       state_.workers.begin(), state_.workers.end(),
-      [](const WorkerEntry& worker) { return IsEvaluator(worker.task) && !worker.exited; });
+      [](const WorkerEntry& worker) { return IsEvaluator(worker.task) && !IsAtEnd(worker); });
   if (!evaluates) return EndGangDone();
   gang.trainers_done = now_;
   gang.hang.reset();
@@ -135,7 +142,7 @@ void Decider::WatchFinishing() {
   const GangWatch& gang = state_.gang;
   std::vector<std::string> running;
   for (const WorkerEntry& worker : state_.workers) {
-    if (worker.exited && !worker.respawn) continue;
+    if (IsAtEnd(worker)) continue;
     if (gang.trainers_done ? IsEvaluator(worker.task) : Decides(worker)) {
       running.push_back(NameFor(worker));
     }
@@ -210,9 +217,10 @@ void Decider::DiagnoseGang() {
   WorkerEntry* stopped = StoppedOne();
   if (stopped != nullptr && !HasOwnReason(*failed.front()->trouble)) {
     state_.trouble_since = failed.front()->trouble->since;
-    return BeginHang(true, absl::StrCat(NameFor(*stopped), " is stopped by a signal and ",
-                                        NameFor(*failed.front()), " ",
-                                        failed.front()->trouble->what, " because of that"));
+    return BeginHang(
+        true, *stopped,
+        absl::StrCat(NameFor(*stopped), " is stopped by a signal and ", NameFor(*failed.front()),
+                     " ", failed.front()->trouble->what, " because of that"));
   }
   const bool place_lost = std::any_of(failed.begin(), failed.end(),
                                       [](const auto* worker) { return worker->trouble->lost; });
@@ -240,7 +248,10 @@ void Decider::FailAll(const WorkerEntry& cause) {
 
 std::string Decider::GangRestartText(const Fault& fault, Duration back_off) const {
   std::string text = CauseText(fault);
-  if (fault.step >= 0) absl::StrAppend(&text, " at step ", fault.step);
+  // Of some hangs it is said already who is at which step.
+  if (fault.step >= 0 && fault.what.find(" at step ") == std::string::npos) {
+    absl::StrAppend(&text, " at step ", fault.step);
+  }
   absl::StrAppend(&text,
                   state_.options.evaluators > 0 ? "; all but the evaluator restart (restart "
                                                 : "; all restart (restart ",

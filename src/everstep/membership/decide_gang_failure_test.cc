@@ -342,5 +342,35 @@ TEST_F(GangTest, WithoutRestartsTheFirstFailureIsTheEndButBeingToldToLeaveIsNone
   EXPECT_EQ(job.state.phase, JobPhase::kRunning);
 }
 
+// Its processes work on, and people look at its terminal.
+TEST_F(GangTest, AnAgentThatIsSilentForAWhileIsWaitedForAndHearsWhatItMissed) {
+  TestJob job = Gang(4);
+  Run(job);
+  job.Pass(3 * kSecond);
+  job.Feed(AgentStreamLost{"agent-b"});
+  job.Pass(25 * kSecond);
+  EXPECT_EQ(job.state.phase, JobPhase::kRunning);
+  job.AgentRegisters("agent-b", "b", 2);
+  job.Pass(60 * kSecond);
+  EXPECT_EQ(job.state.phase, JobPhase::kRunning);
+  EXPECT_THAT(job.Recorded(record_kind::kWorkerLost), ::testing::IsEmpty());
+  job.Feed(AgentStreamLost{"agent-b"});
+  job.Pass(32 * kSecond);
+  EXPECT_EQ(job.Recorded(record_kind::kWorkerLost).size(), 1u);
+  job.ForgetOrders();
+  job.AgentRegisters("agent-b", "b", 2);
+  std::string heard;
+  for (const Notice& notice : job.AgentGot<Notice>("agent-b")) heard += notice.text + "\n";
+  EXPECT_THAT(heard, ::testing::HasSubstr("was lost with its host b"));
+}
+
+TEST_F(GangTest, AnAgentWhoseStreamEndsWhileItSpeaksIsLostSoon) {
+  TestJob job = Gang(4);
+  Run(job);
+  job.Feed(AgentStreamLost{"agent-b"});
+  job.Pass(3 * kSecond);
+  EXPECT_EQ(job.Recorded(record_kind::kWorkerLost).size(), 1u);
+}
+
 }  // namespace
 }  // namespace everstep

@@ -268,6 +268,24 @@ TEST_F(EvaluatorTest, WhoseHostIsLostWhileOthersAreWaitedForStartsWithThem) {
   EXPECT_THAT(job.Spawned(), ElementsAre("evaluator:0", "worker:0", "worker:1"));
 }
 
+TEST_F(EvaluatorTest, ThatIsToStartAgainWhenTheTrainingIsDoneStillDoes) {
+  Run(job);
+  job.Exits(2, KilledBy(9));
+  job.Pass(500 * kMs);
+  ASSERT_TRUE(job.state.workers[2].respawn);
+  job.ForgetOrders();
+  job.Exits(0, ExitedWith(0));
+  job.Exits(1, ExitedWith(0));
+  EXPECT_FALSE(job.end);
+  job.Pass(10 * kSecond);
+  EXPECT_THAT(job.Spawned(), ElementsAre("evaluator:0"));
+  EXPECT_FALSE(job.end);
+  job.Exits(2, ExitedWith(0));
+  job.Pass(kSecond);
+  ASSERT_TRUE(job.end);
+  EXPECT_EQ(job.end->code, 0);
+}
+
 TEST_F(EvaluatorTest, ThatCannotRunIsLeftOutAndTheTrainingGoesOn) {
   Run(job, false);
   job.Exits(2, ExitedWith(1), "no such flag");

@@ -1,10 +1,11 @@
 // membership: Decide, hangs of a gang: from what agents see of its processes to who does not go on.
 //
-// Strong evidence: a process is stopped by a signal while others run; or it sends heartbeats and
-// none came within their limit. Weak: nothing is seen of any trainer for longer than was ever
-// normal; one that is silent alone may only wait while another saves. On strong evidence, or on any
-// if so wanted, the stacks of all that are going to be restarted are taken, the culprit is named,
-// and they are restarted.
+// Strong evidence: a process is stopped by a signal while others run (and it is not just somebody's
+// way through all of them, one after another, to stop them or to let them go on); or it sends
+// heartbeats and none came within their limit. Weak: nothing is seen of any trainer for longer than
+// was ever normal; one that is silent alone may only wait while another saves. On strong evidence,
+// or on any if so wanted, the stacks of all that are going to be restarted are taken, the culprit
+// is named, and they are restarted.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +23,9 @@ bool SendsBeats(const WorkerEntry& worker) { return worker.vitals->beats; }
 
 std::string EvidenceText(const Vitals& vitals, Duration silence, bool weak) {
   if (vitals.stopped > Duration(0)) {
-    return absl::StrCat("has been stopped by a signal for ", SecondsText(vitals.stopped));
+    const std::string which =
+        vitals.stopped_process.empty() ? "" : " (" + vitals.stopped_process + ")";
+    return absl::StrCat("has been stopped by a signal for ", SecondsText(vitals.stopped), which);
   }
   if (!weak && vitals.beats) {
     return absl::StrCat("sent no heartbeat for ", SecondsText(silence), ", and its limit is ",
@@ -63,6 +66,13 @@ bool Decider::IsSilent(const WorkerEntry& worker) const {
   return limit > Duration(0) && SilenceOf(worker) > limit;
 }
 
+// It has sent a heartbeat within a good part of its limit.
+bool Decider::GoesOn(const WorkerEntry& worker) const {
+  const Vitals& vitals = *worker.vitals;
+  if (vitals.stopped > Duration(0) || !vitals.beats) return false;
+  return vitals.beat_limit <= Duration(0) || SilenceOf(worker) < vitals.beat_limit / 2;
+}
+
 std::vector<WorkerEntry*> Decider::Members() {
   std::vector<WorkerEntry*> members;
   for (WorkerEntry& worker : state_.workers) {
@@ -71,10 +81,14 @@ std::vector<WorkerEntry*> Decider::Members() {
   return members;
 }
 
+bool Decider::IsStopped(const WorkerEntry& worker) const {
+  return IsFresh(worker) && worker.vitals->stopped > Duration(0);
+}
+
 WorkerEntry* Decider::StoppedOne() {
   WorkerEntry* longest = nullptr;
   for (WorkerEntry* worker : Members()) {
-    if (!IsFresh(*worker) || worker->vitals->stopped <= Duration(0)) continue;
+    if (!IsStopped(*worker)) continue;
     if (longest == nullptr || worker->vitals->stopped > longest->vitals->stopped) longest = worker;
   }
   return longest;
@@ -84,22 +98,49 @@ void Decider::LookForHang() {
   if (state_.trouble_since || LookForStopped()) return;
   for (const WorkerEntry* worker : Members()) {
     if (!IsFresh(*worker) || !SendsBeats(*worker) || !IsSilent(*worker)) continue;
-    return BeginHang(true, absl::StrCat(NameFor(*worker), " ",
-                                        EvidenceText(*worker->vitals, SilenceOf(*worker), false)));
+    return BeginHang(true, *worker,
+                     absl::StrCat(NameFor(*worker), " ",
+                                  EvidenceText(*worker->vitals, SilenceOf(*worker), false)));
   }
   LookForSilence();
 }
 
+// Keeps the book of the present spell, too.
+bool Decider::AllStopped() {
+  const std::vector<WorkerEntry*> members = Members();
+  size_t stopped = 0;
+  Duration latest = Duration::max();
+  for (const WorkerEntry* worker : members) {
+    if (!IsStopped(*worker)) continue;
+    ++stopped;
+    latest = std::min(latest, worker->vitals->stopped);
+  }
+  std::optional<StopSpell>& spell = state_.gang.stop;
+  if (stopped == 0) {
+    spell.reset();
+    return false;
+  }
+  if (!spell) spell = StopSpell{};
+  // The last one that goes on when others have come to their end is no sign of any purpose.
+  const bool done = std::any_of(state_.workers.begin(), state_.workers.end(),
+                                [](const auto& worker) { return worker.finished.has_value(); });
+  const bool all = stopped == members.size() && !(done && stopped == 1);
+  if (all) {
+    *spell = {stopped, true, now_};
+  } else if (!spell->all && stopped > spell->stopped) {
+    *spell = {stopped, false, now_ - latest};
+  } else if (spell->all && stopped < spell->stopped) {
+    *spell = {stopped, true, now_};
+  }
+  return all;
+}
+
 // True: there is no point in looking further now.
 bool Decider::LookForStopped() {
-  const std::vector<WorkerEntry*> members = Members();
-  bool all = !members.empty(), long_enough = false;
-  for (const WorkerEntry* worker : members) {
-    const bool stopped = IsFresh(*worker) && worker->vitals->stopped > Duration(0);
-    all = all && stopped;
-    long_enough =
-        long_enough || (stopped && worker->vitals->stopped >= state_.options.stopped_after);
-  }
+  const WorkerEntry* stopped = StoppedOne();
+  const bool long_enough =
+      stopped != nullptr && stopped->vitals->stopped >= state_.options.stopped_after;
+  const bool all = AllStopped();
   if (all && long_enough && !state_.gang.stop_told) {
     state_.gang.stop_told = true;
     Say("all processes of the job are stopped by a signal: somebody does that on purpose, so they "
@@ -108,10 +149,10 @@ bool Decider::LookForStopped() {
   }
   if (all) return true;
   state_.gang.stop_told = false;
-  const WorkerEntry* stopped = StoppedOne();
-  if (stopped != nullptr && long_enough) {
-    BeginHang(true, absl::StrCat(NameFor(*stopped), " ",
-                                 EvidenceText(*stopped->vitals, SilenceOf(*stopped), false)));
+  if (long_enough && now_ - state_.gang.stop->since >= state_.options.stopped_after) {
+    BeginHang(true, *stopped,
+              absl::StrCat(NameFor(*stopped), " ",
+                           EvidenceText(*stopped->vitals, SilenceOf(*stopped), false)));
     return true;
   }
   for (WorkerEntry& worker : state_.workers) {  // an evaluator: nobody waits for it
@@ -151,7 +192,7 @@ void Decider::LookForSilence() {
     absl::StrAppend(&text, ", nor does any other of the ", trainers.size(), " tasks",
                     reasons.empty() ? "" : absl::StrCat("; it is the likely culprit: ", reasons));
   }
-  if (state_.options.hang_action == HangAction::kKill) return BeginHang(false, text);
+  if (state_.options.hang_action == HangAction::kKill) return BeginHang(false, *culprit, text);
   JobRecord record = RecordOf(record_kind::kWorkerHung, culprit);
   record.incident = state_.next_incident++;
   record.cause = text;
@@ -165,10 +206,12 @@ void Decider::LookForSilence() {
 
 // In a job with parameter servers one that is stopped is restarted alone, or with those that need
 // it; of other hangs nobody knows whose fault they are.
-void Decider::BeginHang(bool strong, const std::string& text) {
+void Decider::BeginHang(bool strong, const WorkerEntry& found, const std::string& text) {
   Hang hang;
   hang.since = now_;
   hang.strong = strong;
+  hang.found = found.incarnation;
+  hang.text = text;
   std::vector<WorkerEntry*> asked = Members();
   WorkerEntry* stopped = StoppedOne();
   if (HasServers() && stopped != nullptr) {
@@ -212,7 +255,11 @@ void Decider::ActOnHang() {
   state_.gang.hang.reset();
   std::vector<const WorkerEntry*> among;
   for (const WorkerEntry& worker : state_.workers) {
-    if (hang.asked.count(worker.incarnation) > 0 && worker.vitals) among.push_back(&worker);
+    const bool asked = hang.asked.count(worker.incarnation) > 0 && worker.vitals;
+    if (asked && !(hang.strong && GoesOn(worker))) among.push_back(&worker);
+  }
+  if (among.empty()) {  // it cannot be that all go on, but who showed it is there
+    if (const WorkerEntry* found = Find(hang.found); found && found->vitals) among.push_back(found);
   }
   std::string reasons;
   WorkerEntry& culprit = *Find(CulpritOf(among, &reasons)->incarnation);
@@ -228,7 +275,11 @@ void Decider::ActOnHang() {
   trouble.proven = trouble.hung = true;
   trouble.lost = stopped;  // it would not hear SIGTERM
   trouble.code = kExitNotNow;
-  trouble.what = EvidenceText(vitals, silence, !hang.strong);
+  const bool shows = !hang.strong || stopped || (vitals.beats && IsSilent(culprit));
+  trouble.what =
+      shows ? EvidenceText(vitals, silence, !hang.strong)
+            : absl::StrCat(vitals.beats ? "sent no heartbeat for " : "shows no progress for ",
+                           SecondsText(silence), ", and ", hang.text);
   if (!reasons.empty()) absl::StrAppend(&trouble.what, "; ", reasons);
   trouble.evidence = hang.strong ? "strong" : "weak";
   if (culprit.stacks) {

@@ -93,6 +93,62 @@ TEST_F(HangTest, WhenAllAreStoppedSomebodyDoesThatOnPurpose) {
   EXPECT_EQ(job.Recorded(record_kind::kWorkerHung).size(), 1u);
 }
 
+// From first to last that takes longer than one of them may be stopped.
+TEST_F(HangTest, NorIsOneWhoLetsThemGoOnOneAfterAnother) {
+  Run(job);
+  Watch(9 * kSecond, [](int, Duration gone) { return Stopped(gone + kSecond); });
+  Watch(12 * kSecond, [](int i, Duration gone) {
+    return gone >= 4 * i * kSecond ? TestJob::GoingOn() : Stopped(gone + 10 * kSecond);
+  });
+  EXPECT_THAT(job.TasksOf<TakeStacks>(), IsEmpty());
+  // That was all; the next one who is stopped is nobody's purpose.
+  Watch(7 * kSecond,
+        [](int i, Duration gone) { return i == 1 ? Stopped(gone + kSecond) : TestJob::GoingOn(); });
+  EXPECT_EQ(job.TasksOf<TakeStacks>().size(), 3u);
+}
+
+TEST_F(HangTest, NorOneWhoStopsThemOneAfterAnother) {
+  Run(job);
+  Watch(30 * kSecond, [](int i, Duration gone) {
+    return gone < 4 * i * kSecond ? TestJob::GoingOn() : Stopped(gone - 4 * i * kSecond + kSecond);
+  });
+  EXPECT_THAT(job.TasksOf<TakeStacks>(), IsEmpty());
+  EXPECT_THAT(job.Told(), HasSubstr("all processes of the job are stopped by a signal"));
+}
+
+TEST_F(HangTest, ButOneWhoIsLeftStoppedHangs) {
+  Run(job);
+  Watch(9 * kSecond, [](int, Duration gone) { return Stopped(gone + kSecond); });
+  auto left = [](int i, Duration gone) {
+    return i == 2 ? Stopped(gone + 10 * kSecond) : TestJob::GoingOn();
+  };
+  Watch(5 * kSecond, left);
+  EXPECT_THAT(job.TasksOf<TakeStacks>(), IsEmpty());
+  Watch(2 * kSecond, left);
+  EXPECT_THAT(job.Told(), HasSubstr("worker:2 on b has been stopped by a signal for 10.0 s"));
+}
+
+// Its own clock begins again with each breath; the other's does not.
+TEST_F(HangTest, OneWhoIsStoppedAgainAndAgainDoesNotHideAnother) {
+  Run(job);
+  Watch(12 * kSecond, [](int i, Duration gone) {
+    if (i == 0 && (gone / kSecond) % 2 == 1) return Stopped(500 * kMs);
+    return i == 1 ? Stopped(gone + kSecond) : TestJob::GoingOn();
+  });
+  EXPECT_EQ(job.TasksOf<TakeStacks>().size(), 3u);
+}
+
+TEST_F(HangTest, TheLastOneThatIsStoppedWhenOthersAreDoneHangs) {
+  TestJob two = Gang(2);
+  Run(two);
+  two.Exits(0, 0);
+  for (int i = 1; i <= 7; ++i) {
+    two.Sees(1, Stopped(i * kSecond));
+    two.Pass(kSecond);
+  }
+  EXPECT_THAT(two.TasksOf<TakeStacks>(), ElementsAre("worker:1"));
+}
+
 TEST_F(HangTest, APeerThatGaveUpOnAStoppedOneIsNotTheCause) {
   Run(job);
   job.Sees(1, Stopped(3 * kSecond));

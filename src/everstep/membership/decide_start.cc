@@ -49,6 +49,9 @@ void Decider::OnRegister(const Register& self) {
     agent.away = agent.lost = false;
     if (state_.phase == JobPhase::kGathering) agent.self = self;
     for (Incarnation i : agent.abandoned) TellAgent(self.agent, Kill{i, Duration(0)});
+    for (std::string& text : std::exchange(agent.missed, {})) {
+      TellAgent(self.agent, Notice{std::move(text)});
+    }
     RepeatOrders(agent, was_lost);
     if (state_.phase == JobPhase::kGathering && was_lost) StartIfEnough();
     return;
@@ -60,6 +63,7 @@ void Decider::OnRegister(const Register& self) {
   }
   AgentEntry entry;
   entry.self = self;
+  entry.heard = now_;
   state_.agents[self.agent] = std::move(entry);
   Log(absl::StrCat("agent ", self.agent, " of host ", HostForPeople(self.host), " offers ",
                    self.slots, " slots"));

@@ -89,12 +89,15 @@ class Decider {
   bool IsFresh(const WorkerEntry& worker) const;
   Duration SilenceOf(const WorkerEntry& worker) const;
   bool IsSilent(const WorkerEntry& worker) const;  // longer than it may
-  std::vector<WorkerEntry*> Members();             // alive, and no evaluator
-  WorkerEntry* StoppedOne();                       // for longest; nullptr: none is
+  bool GoesOn(const WorkerEntry& worker) const;
+  std::vector<WorkerEntry*> Members();  // alive, and no evaluator
+  WorkerEntry* StoppedOne();            // for longest; nullptr: none is
   void LookForHang();
   bool LookForStopped();
+  bool AllStopped();
+  bool IsStopped(const WorkerEntry& worker) const;
   void LookForSilence();
-  void BeginHang(bool strong, const std::string& text);
+  void BeginHang(bool strong, const WorkerEntry& found, const std::string& text);
   void OnStacks(const Stacks& stacks);
   void WatchHang();
   void ActOnHang();

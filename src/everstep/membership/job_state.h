@@ -39,6 +39,9 @@ struct JobOptions {
   Duration sync_deadline = std::chrono::minutes(2);  // from Prepare to the last Synced
   // A worker or agent whose stream is lost is lost itself when it has not come back by then.
   Duration lost_after = std::chrono::seconds(2);
+  // The same for an agent of a gang that fell silent rather than closed its stream: it may be
+  // stopped or starved while its processes work on, and losing it would end them.
+  Duration silent_agent_lost_after = std::chrono::seconds(30);
   // Between the first sign of a failure and naming its cause, for the other signs to come in.
   Duration settle = std::chrono::milliseconds(250);
   Duration grace = std::chrono::seconds(25);  // between being told to stop and being killed
@@ -157,6 +160,9 @@ struct AgentEntry {
   Register self;
   bool away = false;
   TimePoint away_since;
+  TimePoint heard;      // when it last said anything
+  bool silent = false;  // when away: nothing was heard of it for long before its stream ended
+  std::vector<std::string> missed;  // what people were told while it was away, the last lines
   bool lost = false;
   std::set<Incarnation> abandoned;  // given up in former restarts; to be killed if it comes back
 };
@@ -190,7 +196,17 @@ struct Consequences {
 struct Hang {
   TimePoint since;
   bool strong = true;
+  Incarnation found = 0;  // who showed it; the culprit may be another one
+  std::string text;       // "worker:0 sent no heartbeat for 301.0 s, and its limit is 300.0 s"
   std::set<Incarnation> asked;  // for their stacks
+};
+
+// From the first of its processes that a signal stopped until none is any more. Whoever stops all
+// of them on purpose, or lets them go on, does so one after another.
+struct StopSpell {
+  size_t stopped = 0;  // at most, and once all were: at least
+  bool all = false;    // all were
+  TimePoint since;     // when that number changed: no member's stop counts from earlier
 };
 
 // What is known of a gang from outside.
@@ -201,8 +217,9 @@ struct GangWatch {
   std::optional<TimePoint> trainers_done;
   std::optional<Hang> hang;
   std::optional<TimePoint> silent_since;  // the present spell of weak evidence, which was told
-  bool stop_told = false;                 // that all its processes are stopped
-  std::string checkpoint;                 // path of the newest that was seen; empty: none
+  std::optional<StopSpell> stop;
+  bool stop_told = false;  // that all its processes are stopped
+  std::string checkpoint;  // path of the newest that was seen; empty: none
   TimePoint checkpoint_seen;
   TimePoint checkpoint_written;
   TimePoint checkpoint_warned;  // or the latest reason not to warn

@@ -167,7 +167,9 @@ struct Vitals {
   bool wrote = false;     // a checkpoint or an event file, since it was started
   double cpu = 0;         // cores used over the last seconds
   int64_t memory = 0;     // bytes, resident
-  std::string seen;       // for people: "output 63 s ago, files 120 s ago, 0.0 cores"
+  // Of what is stopped, for people: "process 77 (python3 train.py)".
+  std::string stopped_process;
+  std::string seen;  // for people: "output 63 s ago, files 120 s ago, 0.0 cores"
 };
 // A checkpoint of the program is there that was not seen before.
 struct CheckpointSeen {

@@ -263,6 +263,7 @@ void Put(const Vitals& from, wire::FromAgent* to) {
   v->set_idle_ns(from.idle.count());
   v->set_idle_limit_ns(from.idle_limit.count());
   v->set_stopped_ns(from.stopped.count());
+  v->set_stopped_process(from.stopped_process);
   v->set_beats(from.beats);
   v->set_beat_age_ns(from.beat_age.count());
   v->set_beat_limit_ns(from.beat_limit.count());
@@ -279,6 +280,7 @@ Vitals Get(const wire::Vitals& v) {
   to.idle = Duration(v.idle_ns());
   to.idle_limit = Duration(v.idle_limit_ns());
   to.stopped = Duration(v.stopped_ns());
+  to.stopped_process = v.stopped_process();
   to.beats = v.beats();
   to.beat_age = Duration(v.beat_age_ns());
   to.beat_limit = Duration(v.beat_limit_ns());

@@ -23,6 +23,7 @@ constexpr Duration kEndGrace = std::chrono::seconds(2);
 constexpr Duration kTick = std::chrono::milliseconds(500);  // for what no descriptor announces
 constexpr Duration kWaitingTick = std::chrono::milliseconds(50);
 constexpr Duration kSettleTick = std::chrono::milliseconds(20);
+constexpr Duration kSavingTick = std::chrono::milliseconds(100);  // after it has settled
 
 }  // namespace
 
@@ -73,7 +74,7 @@ void Agent::WaitForSomething() {
   const TimePoint now = RealClock().Now();
   for (const auto& [incarnation, child] : children_) {
     if (child.settles_at.has_value()) {
-      wait = std::min(wait, kSettleTick);
+      wait = std::min(wait, now < *child.settles_at ? kSettleTick : kSavingTick);
     } else if (!stacks_.IsTaking(incarnation)) {
       items.push_back({child.process.pidfd(), true});
     }

@@ -8,7 +8,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "everstep/base/clock.h"
@@ -107,8 +109,11 @@ class Agent {
     std::optional<int64_t> oom_kills;  // when it was started
     bool told = false;                 // to leave
     std::optional<Deadline> kill_at;
-    // It has ended; what it has left may end by itself until then.
+    // It has ended; what it has left may end by itself until then, or until kill_at if it was told
+    // to leave.
     std::optional<Deadline> settles_at;
+    // Of what it has left outside its group: number and start of those that have heard SIGTERM.
+    std::set<std::pair<pid_t, int64_t>> told_to_leave;
     std::string left;  // what it had left after that, for people; killed
   };
   // One that cannot be started yet.
@@ -124,6 +129,8 @@ class Agent {
   void OnCoordinatorGone(int status);
   // Whether the end of the child can be told: nobody looks at it any more, and it has left nothing.
   bool Settle(Incarnation incarnation, Child& child);
+  // Whether what the child has left still has time; tells it to leave.
+  bool MaySave(Child& child, const std::vector<ProcessEntry>& left);
   std::vector<ProcessEntry> LeftBy(Incarnation incarnation, const Child& child) const;
   void OnExit(Incarnation incarnation, Child& child, int status);
   void TellNews();  // what was seen, and stacks

@@ -64,6 +64,14 @@ std::string Describe(const std::vector<ProcessEntry>& processes) {
   return processes.size() > kMaxNamed ? text + ", ..." : text;
 }
 
+// Unless its number is another's by now.
+void SignalSame(const ProcessEntry& entry, int signal) {
+  const absl::StatusOr<UniqueFd> fd = OpenPidFd(entry.pid);
+  ProcessEntry same;
+  if (!fd.ok() || !ReadProcess(entry.pid, &same) || same.start_time != entry.start_time) return;
+  SignalPidFd(fd->get(), signal);
+}
+
 }  // namespace
 
 void Agent::OnOrder(const Spawn& spawn) {
@@ -185,21 +193,32 @@ std::vector<ProcessEntry> Agent::LeftBy(Incarnation incarnation, const Child& ch
   return left;
 }
 
+// A shell dies of SIGTERM while the program that it wraps still saves its work.
+bool Agent::MaySave(Child& child, const std::vector<ProcessEntry>& left) {
+  if (!child.told || !child.kill_at.has_value() || RealClock().Now() >= *child.kill_at) {
+    return false;
+  }
+  for (const ProcessEntry& entry : left) {
+    // Its group has heard it already. What others have started is theirs to tell, as long as they
+    // live.
+    if (entry.group == child.process.pid() || entry.parent != OwnPid()) continue;
+    if (!child.told_to_leave.emplace(entry.pid, entry.start_time).second) continue;
+    SignalSame(entry, SIGTERM);
+    SignalSame(entry, SIGCONT);
+  }
+  return true;
+}
+
 bool Agent::Settle(Incarnation incarnation, Child& child) {
   if (stacks_.IsTaking(incarnation)) return false;
   const std::vector<ProcessEntry> left = LeftBy(incarnation, child);
   const TimePoint now = RealClock().Now();
   if (left.empty()) return true;
-  const bool hurry = child.told || leaving_;
   if (!child.settles_at.has_value()) child.settles_at = now + kSettling;
-  if (!hurry && now < *child.settles_at) return false;
-  if (!hurry) child.left = Describe(left);
-  for (const ProcessEntry& entry : left) {
-    const absl::StatusOr<UniqueFd> fd = OpenPidFd(entry.pid);
-    ProcessEntry same;
-    if (!fd.ok() || !ReadProcess(entry.pid, &same) || same.start_time != entry.start_time) continue;
-    SignalPidFd(fd->get(), SIGKILL);
-  }
+  if (MaySave(child, left)) return false;
+  if (!child.told && now < *child.settles_at) return false;
+  if (!child.told) child.left = Describe(left);
+  for (const ProcessEntry& entry : left) SignalSame(entry, SIGKILL);
   return true;
 }
 

@@ -70,7 +70,53 @@ TEST_F(AgentLeftTest, ThatEndByThemselvesAtOnceAreNotSpokenOf) {
   EXPECT_THAT(view_.said, IsEmpty());
 }
 
-TEST_F(AgentLeftTest, OfAProcessThatWasToldToLeaveGoAtOnce) {
+// Of a shell that dies of SIGTERM at once, and of the program that it wraps.
+class AgentWrapperTest : public AgentTest {
+ protected:
+  // Tells worker:0 to leave once the program is up; how long that took.
+  Duration RunAndTell(const std::string& before, const std::string& program, Duration grace) {
+    options_.program = {"sh", "-c", before + " sh -c \"$0\"; true", program};
+    link_.orders = {Worker(0)};
+    EndAfter(1, 0);
+    TimePoint told;
+    Once("worker:0|up", [&] {
+      told = RealClock().Now();
+      link_.orders.push_back(Kill{100, grace});
+    });
+    Run();
+    EXPECT_EQ(link_.Sent<Exited>().at(0).wait_status, SIGTERM);
+    EXPECT_THAT(view_.said, IsEmpty());
+    return RealClock().Now() - told;
+  }
+  const std::string saves_ =
+      "trap 'sleep 1; echo saved; exit' TERM; echo up; while :; do sleep 0.01; done";
+};
+
+TEST_F(AgentWrapperTest, TheProgramHasTheGraceToSave) {
+  EXPECT_LT(RunAndTell("", saves_, seconds(20)), seconds(5));
+  EXPECT_THAT(view_.lines(), Contains("worker:0|saved"));
+}
+
+TEST_F(AgentWrapperTest, TheProgramHearsThatItIsToLeaveInAGroupOfItsOwnToo) {
+  EXPECT_LT(RunAndTell("timeout 100", saves_, seconds(20)), seconds(5));
+  EXPECT_THAT(view_.lines(), Contains("worker:0|saved"));
+}
+
+TEST_F(AgentWrapperTest, AProgramThatDoesNotLeaveIsKilledWhenTheGraceIsOver) {
+  const Duration took = RunAndTell("", "trap '' TERM; echo up; sleep 1000; true", seconds(1));
+  EXPECT_GE(took, seconds(1));
+  EXPECT_LT(took, seconds(3));
+}
+
+TEST_F(AgentWrapperTest, AtTheEndOfTheJobTheProgramHasItsGraceToo) {
+  options_.program = {"sh", "-c", "sh -c \"$0\"; true", saves_};
+  link_.orders = {Worker(0)};
+  Once("worker:0|up", [&] { link_.orders.push_back(JobEnded{75, "enough"}); });
+  Run();
+  EXPECT_THAT(view_.lines(), Contains("worker:0|saved"));
+}
+
+TEST_F(AgentLeftTest, OfAProcessThatWasToldToLeaveHearItAndGoAtOnce) {
   Script("trap 'exit 143' TERM; setsid sleep 1000 & echo up; while :; do sleep 0.01; done");
   link_.orders = {Worker(0)};
   EndAfter(1, 0);

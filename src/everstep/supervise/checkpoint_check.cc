@@ -15,6 +15,9 @@ namespace everstep {
 namespace {
 
 constexpr size_t kMaxDirectories = 3;
+// An index is held in memory. One of ten thousand tensors takes a megabyte; more is something else
+// that is named so, a search index for instance.
+constexpr int64_t kMaxIndex = int64_t{64} << 20;
 
 // Only for reading; every read is refused after the deadline: a checkpoint may have any size.
 class HurriedFileSystem : public FileSystem {
@@ -76,6 +79,8 @@ CheckpointVerdict CheckCheckpoint(FileSystem& fs, const FoundCheckpoint& checkpo
   const std::string prefix = checkpoint.kind == CheckpointKind::kSavedModel
                                  ? JoinPath(checkpoint.path, "variables/variables")
                                  : checkpoint.path;
+  const auto index = fs.OpenForReading(prefix + ".index");
+  if (index.ok() && (*index)->size() > kMaxIndex) return CheckpointVerdict::kUnknown;
   HurriedFileSystem hurried(fs, clock, deadline);
   const auto reader = BundleReader::Open(hurried, prefix);
   const absl::Status status = reader.ok() ? (*reader)->Verify() : reader.status();

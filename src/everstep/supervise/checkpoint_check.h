@@ -17,10 +17,13 @@ namespace everstep {
 enum class CheckpointVerdict {
   kGood,
   kDamaged,
-  kUnknown,  // not of TensorFlow, of a form that cannot be read here, gone, or no time left
+  // Not of TensorFlow (nor is an index above 64 MiB), of a form that cannot be read here, gone, or
+  // no time left.
+  kUnknown,
 };
 
-// Reads all of it and checks every CRC; gives up at `deadline`. `why` says what is damaged.
+// Reads all of it and checks every CRC, in bounded memory; gives up at `deadline`. `why` says what
+// is damaged.
 CheckpointVerdict CheckCheckpoint(FileSystem& fs, const FoundCheckpoint& checkpoint,
                                   const Clock& clock, Deadline deadline, std::string* why);
 

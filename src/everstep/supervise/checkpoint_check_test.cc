@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "everstep/env/clock.h"
+#include "everstep/env/memory_file_system.h"
 #include "everstep/env/temp_directory.h"
 #include "everstep/io/bundle_writer.h"
 
@@ -95,6 +97,40 @@ TEST_F(CheckpointCheckTest, AMissingDataFileIsDamageAndAMissingCheckpointIsNone)
 
 TEST_F(CheckpointCheckTest, OtherFormatsAreNotJudged) {
   EXPECT_EQ(Check({dir_.File("x.pt"), CheckpointKind::kOther, 1, 1}), CheckpointVerdict::kUnknown);
+}
+
+// Every file is a large one of zeros; counts what is read of it.
+class HugeIndexFiles : public MemoryFileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string&) override {
+    return std::make_unique<Huge>(&read_);
+  }
+  bool Exists(const std::string&) override { return true; }
+  int64_t read() const { return read_; }
+
+ private:
+  class Huge : public RandomAccessFile {
+   public:
+    explicit Huge(int64_t* read) : read_(*read) {}
+    int64_t size() const override { return int64_t{65} << 20; }
+    absl::Status ReadAt(int64_t, absl::Span<std::byte> out) const override {
+      read_ += static_cast<int64_t>(out.size());
+      std::fill(out.begin(), out.end(), std::byte{0});
+      return absl::OkStatus();
+    }
+
+   private:
+    int64_t& read_;
+  };
+  int64_t read_ = 0;
+};
+
+TEST_F(CheckpointCheckTest, AHugeFileThatIsNamedLikeAnIndexIsNeitherReadNorJudged) {
+  HugeIndexFiles files;
+  EXPECT_EQ(CheckCheckpoint(files, {"/d/faiss", CheckpointKind::kTensorFlow, 1, 1}, RealClock(),
+                            After(RealClock(), seconds(20)), &why_),
+            CheckpointVerdict::kUnknown);
+  EXPECT_EQ(files.read(), 0);
 }
 
 TEST_F(CheckpointCheckTest, NoTimeIsNoVerdict) {

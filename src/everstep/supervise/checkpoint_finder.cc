@@ -20,14 +20,6 @@ bool BeginsWith(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
-bool IsModelFile(std::string_view name) {
-  // ".h5" covers ".weights.h5".
-  for (const char* end : {".h5", ".keras", ".pt", ".pth", ".ckpt", ".safetensors"}) {
-    if (EndsWith(name, end)) return true;
-  }
-  return false;
-}
-
 bool IsPassedOver(std::string_view name) {
   for (const char* other :
        {"__pycache__", "site-packages", "dist-packages", "node_modules", "venv", "env", "lib64"}) {
@@ -82,13 +74,31 @@ std::vector<FoundCheckpoint> CheckpointFinder::Known() const {
 void CheckpointFinder::Walk(const std::vector<std::string>& roots, FinderNews* news) {
   left_ = options_.entries;
   visited_.clear();
-  std::deque<Place> queue;
-  for (const std::string& root : roots) queue.push_back({root, 0});
-  while (!queue.empty() && left_ > 0) {
-    const Place place = std::move(queue.front());
-    queue.pop_front();
-    LookInto(place, &queue, news);
+  links_.clear();
+  roots_ = std::set<std::string>(roots.begin(), roots.end());
+  std::vector<std::deque<Place>> queues;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    queues.emplace_back().push_back({roots[i], 0});
+    Go(&queues.back(), left_ / static_cast<int>(roots.size() - i), news);
   }
+  for (std::deque<Place>& queue : queues) Go(&queue, left_, news);
+  const int share = std::max(1, options_.entries / options_.link_share);
+  while (!links_.empty() && left_ > 0) {
+    std::deque<Place> queue = {std::move(links_.front())};
+    links_.pop_front();
+    Go(&queue, share, news);
+  }
+}
+
+void CheckpointFinder::Go(std::deque<Place>* queue, int budget, FinderNews* news) {
+  const int kept = left_ - std::clamp(budget, 0, left_);
+  left_ -= kept;
+  while (!queue->empty() && left_ > 0) {
+    const Place place = std::move(queue->front());
+    queue->pop_front();
+    LookInto(place, queue, news);
+  }
+  left_ = std::max(left_, 0) + kept;
 }
 
 void CheckpointFinder::LookInto(const Place& place, std::deque<Place>* queue, FinderNews* news) {
@@ -97,27 +107,39 @@ void CheckpointFinder::LookInto(const Place& place, std::deque<Place>* queue, Fi
   }
   if (!visited_.insert(place.directory).second) return;
   --left_;
-  const absl::StatusOr<std::vector<std::string>> names = options_.fs->List(place.directory);
-  if (!names.ok() || IsCheckpointItself(place.directory, *names, news)) return;
-  const bool crowded = names->size() > static_cast<size_t>(options_.crowded);
-  for (size_t i = 0; i < names->size() && left_ > 0; ++i) {
-    const std::string& name = (*names)[i];
+  const auto entries = options_.fs->ListEntries(place.directory);
+  if (!entries.ok() && IsModelFile(place.directory)) {  // a root may be a file
+    if (auto found = Measure(place.directory, CheckpointKind::kOther)) {
+      OnCandidate(std::move(*found), news);
+    }
+  }
+  if (!entries.ok()) return;
+  std::vector<std::string> names;
+  for (const FileSystem::Entry& entry : *entries) names.push_back(entry.name);
+  if (IsCheckpointItself(place.directory, names, news)) return;
+  const bool crowded = names.size() > static_cast<size_t>(options_.crowded);
+  for (size_t i = 0; i < names.size() && left_ > 0; ++i) {
+    const std::string& name = names[i];
+    using Kind = FileSystem::Entry::Kind;
+    const Kind kind = (*entries)[i].kind;
     const std::string path = JoinPath(place.directory, name);
     if (name.find("tfevents") != std::string::npos) {
       OnEvents(path, news);
     } else if (EndsWith(name, ".index")) {
       const std::string stem = name.substr(0, name.size() - 6);
-      const auto data = std::lower_bound(names->begin(), names->end(), stem + ".data-");
-      if (data == names->end() || !BeginsWith(*data, stem + ".data-")) continue;
+      const auto data = std::lower_bound(names.begin(), names.end(), stem + ".data-");
+      if (data == names.end() || !BeginsWith(*data, stem + ".data-")) continue;
       const std::string prefix = JoinPath(place.directory, stem);
-      if (auto found = Measure(prefix, CheckpointKind::kTensorFlow, &*names)) {
+      if (auto found = Measure(prefix, CheckpointKind::kTensorFlow, &names)) {
         OnCandidate(std::move(*found), news);
       }
     } else if (IsModelFile(name) && !options_.fs->IsDirectory(path)) {
       if (auto found = Measure(path, CheckpointKind::kOther)) OnCandidate(std::move(*found), news);
-    } else if (!crowded && place.depth < options_.depth && !IsPassedOver(name)) {
+    } else if (!crowded && place.depth < options_.depth && !IsPassedOver(name) &&
+               kind != Kind::kOther && roots_.count(path) == 0) {
       --left_;
-      if (options_.fs->IsDirectory(path)) queue->push_back({path, place.depth + 1});
+      if (kind != Kind::kDirectory && !options_.fs->IsDirectory(path)) continue;
+      (kind == Kind::kLink ? &links_ : queue)->push_back({path, place.depth + 1});
     }
   }
 }

@@ -39,13 +39,18 @@ class CheckpointFinder {
     std::vector<std::string> never;  // directories to stay out of
     double since = 0;                // what was written before (seconds since 1970) does not count
     int depth = 4;
-    int entries = 2000;  // looked at in a search, at most
+    // Looked at in a search, at most: directories, candidates, and what might be either. Plain
+    // files cost nothing where the file system lists them as such.
+    int entries = 2000;
+    int link_share = 8;  // of the entries, one part in so many may be looked at behind a link
     int crowded = 1000;  // a directory with more names holds data: not gone deeper into
   };
   explicit CheckpointFinder(Options options);
 
-  // Looks through `roots`, nearer things first. Hidden directories and those of installed software
-  // are passed over.
+  // Looks through `roots`, directories or files of models, in each nearer things first. Each has a
+  // fair share of the entries, what is left of them serves all, and links to directories come last
+  // with a share that is small: who knows where they lead. Hidden directories and those of
+  // installed software are passed over.
   FinderNews Search(const std::vector<std::string>& roots);
   // Looks again at those that were not seen twice yet.
   FinderNews Recheck();
@@ -61,6 +66,8 @@ class CheckpointFinder {
   };
 
   void Walk(const std::vector<std::string>& roots, FinderNews* news);
+  // Goes on with a queue until it is empty or `budget` is used up.
+  void Go(std::deque<Place>* queue, int budget, FinderNews* news);
   void LookInto(const Place& place, std::deque<Place>* queue, FinderNews* news);
   // The whole directory is one checkpoint.
   bool IsCheckpointItself(const std::string& directory, const std::vector<std::string>& names,
@@ -74,8 +81,11 @@ class CheckpointFinder {
   void Forget();
 
   const Options options_;
-  int left_ = 0;  // entries of the present search
+  // Of the present search:
+  int left_ = 0;  // entries
   std::set<std::string> visited_;
+  std::set<std::string> roots_;
+  std::deque<Place> links_;
   std::map<std::string, FoundCheckpoint> pending_;
   std::map<std::string, FoundCheckpoint> known_;
   std::map<std::string, FoundCheckpoint> events_;

@@ -118,6 +118,13 @@ TEST_F(FinderTest, OneThatIsSavedAgainBetweenAnyTwoLooksIsFound) {
   EXPECT_THAT(Names(finder_.Recheck()), ElementsAre("model.pt"));
 }
 
+TEST_F(FinderTest, ARootMayBeAFile) {
+  Write("mine.pt");
+  Write("anothers.pt");
+  (void)finder_.Search({dir_.File("mine.pt"), dir_.File("to_come.pt")});
+  EXPECT_THAT(Names(finder_.Recheck()), ElementsAre("mine.pt"));
+}
+
 TEST_F(FinderTest, OneThatVanishesIsForgotten) {
   Write("a.pt");
   (void)finder_.Search({dir_.path()});
@@ -179,6 +186,45 @@ TEST_F(FinderTest, DepthEntriesAndCrowdsAreBounded) {
   EXPECT_EQ(hasty.Recheck().checkpoints.size(), 4u) << "and the directory itself";
 }
 
+TEST_F(FinderTest, CrowdsOfPlainFilesCostNoEntries) {
+  auto options = Options();
+  options.entries = 50;
+  CheckpointFinder finder(options);
+  for (int i = 0; i < 300; ++i) Write("data/" + std::to_string(i) + ".jpg");
+  Write("out/a/b/m.pt");
+  (void)finder.Search({dir_.path()});
+  EXPECT_THAT(Names(finder.Recheck()), ElementsAre("out/a/b/m.pt"));
+}
+
+TEST_F(FinderTest, NeitherALinkNorARootUsesUpTheSearch) {
+  auto options = Options();
+  options.entries = 80;
+  CheckpointFinder finder(options);
+  const TempDirectory wide;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(RealFileSystem().CreateDirectories(wide.File(std::to_string(i))).ok());
+  }
+  ASSERT_TRUE(RealFileSystem().CreateDirectories(dir_.File("data")).ok());
+  ASSERT_EQ(symlink(wide.path().c_str(), dir_.File("data/all").c_str()), 0);
+  ASSERT_EQ(symlink(wide.path().c_str(), dir_.File("another").c_str()), 0);
+  Write("out/a/b/m.pt");
+  (void)finder.Search({wide.path(), dir_.path()});
+  EXPECT_THAT(Names(finder.Recheck()), ElementsAre("out/a/b/m.pt"));
+}
+
+TEST_F(FinderTest, WhatIsSavedBehindALinkIsFound) {
+  const TempDirectory elsewhere;
+  ASSERT_EQ(symlink(elsewhere.path().c_str(), dir_.File("ckpts").c_str()), 0);
+  Write("ckpts/m.pt");
+  EXPECT_THAT(Find(), ElementsAre("ckpts/m.pt"));
+}
+
+TEST_F(FinderTest, ARootInsideAnotherIsSearchedToItsOwnDepth) {
+  Write("1/2/3/4/5/6/b.pt");
+  (void)finder_.Search({dir_.path(), dir_.File("1/2")});
+  EXPECT_THAT(Names(finder_.Recheck()), ElementsAre("1/2/3/4/5/6/b.pt"));
+}
+
 TEST_F(FinderTest, ALoopOfLinksEnds) {
   Write("a.pt");
   ASSERT_EQ(symlink(dir_.path().c_str(), dir_.File("self").c_str()), 0);
@@ -196,7 +242,7 @@ TEST(SearchRootsTest, AreWrittenFilesThenArgumentsThenTheWorkingDirectory) {
   facts.arguments = {"python",    "train.py",        "--dir=" + dir.File("equals"),
                      "out",       dir.File("named"), "--missing=" + dir.File("missing"),
                      "--verbose", "../work/./out",   "/",
-                     "/etc"};
+                     "/etc",      "--save=new.pt",   "nowhere/new.pt"};
   facts.files = {{"/dev/null", true},
                  {"/data/set/part", false},
                  {"/srv/run/state.bin", true},
@@ -206,7 +252,8 @@ TEST(SearchRootsTest, AreWrittenFilesThenArgumentsThenTheWorkingDirectory) {
                  {"/srv/board/train/events.out.tfevents.1", true}};
   EXPECT_THAT(SearchRoots(facts, fs),
               ElementsAre("/srv/run", "/srv/board/train", "/srv/board", dir.File("equals"),
-                          dir.File("work/out"), dir.File("named"), dir.File("work")));
+                          dir.File("work/out"), dir.File("named"), dir.File("work/new.pt"),
+                          dir.File("work")));
 }
 
 TEST(SearchRootsTest, TheRootOfAllIsNoPlaceToSearch) {

@@ -22,7 +22,7 @@ constexpr const char* kNames[] = {"output", "files", "CPU", "network"};
 }  // namespace
 
 TimePoint WatchedTime::At(TimePoint now) {
-  if (last_.has_value() && now - *last_ > 6 * interval_) missed_ += now - *last_ - interval_;
+  if (last_.has_value() && now - *last_ > 2 * interval_) missed_ += now - *last_ - interval_;
   last_ = now;
   return now - missed_;
 }
@@ -53,11 +53,9 @@ void ProgressLimit::Saw(Sign sign, TimePoint at) {
   signs_[static_cast<size_t>(sign)] = at;
 }
 
-void ProgressLimit::SawStopped(bool stopped, TimePoint at) {
-  if (!stopped) {
-    stopped_since_.reset();
-    return;
-  }
+void ProgressLimit::SawStopped(bool stopped, bool anew, TimePoint at) {
+  if (!stopped || anew) stopped_since_.reset();
+  if (!stopped) return;
   was_stopped_ = true;
   if (!stopped_since_.has_value()) stopped_since_ = at;
 }

@@ -12,9 +12,9 @@
 
 namespace everstep {
 
-// The time that somebody who looks about every `interval` could have seen: when a look comes late
-// by more than five intervals (the machine was asleep, or the one who looks was stopped), what lies
-// between proves nothing and is left out.
+// The time that somebody who looks about every `interval` could have seen: when a look comes more
+// than two intervals after the one before (the machine was asleep, or the one who looks was
+// stopped), what lies between proves nothing and is left out but for one interval.
 class WatchedTime {
  public:
   explicit WatchedTime(Duration interval) : interval_(interval) {}
@@ -46,7 +46,8 @@ class ProgressLimit {
 
   void Saw(Sign sign, TimePoint at);
   void Heard(const Heartbeat& beat, TimePoint at);
-  void SawStopped(bool stopped, TimePoint at);
+  // `anew`: it has run since the look before, which found it stopped too.
+  void SawStopped(bool stopped, bool anew, TimePoint at);
 
   // Fills in everything that has to do with silence, steps, and being stopped.
   void Tell(TimePoint now, Vitals* vitals) const;

@@ -53,16 +53,25 @@ TEST(ProgressLimitTest, TimeBeingStoppedIsToldAndTeachesNothing) {
   ProgressLimit limit({}, kStart);
   limit.Saw(Sign::kCpu, At(1));
   EXPECT_EQ(Tell(limit, 1).stopped, Duration::zero());
-  limit.SawStopped(true, At(2));
+  limit.SawStopped(true, false, At(2));
   EXPECT_GT(Tell(limit, 2).stopped, Duration::zero());
-  limit.SawStopped(true, At(500));
+  limit.SawStopped(true, false, At(500));
   EXPECT_EQ(Tell(limit, 502).stopped, seconds(500));
-  limit.SawStopped(false, At(600));
+  limit.SawStopped(false, false, At(600));
   EXPECT_EQ(Tell(limit, 601).stopped, Duration::zero());
   limit.Saw(Sign::kCpu, At(602));
   EXPECT_EQ(Tell(limit, 602).idle_limit, seconds(60));
   limit.Saw(Sign::kCpu, At(702));
   EXPECT_EQ(Tell(limit, 702).idle_limit, seconds(300)) << "it learns again";
+}
+
+TEST(ProgressLimitTest, WhatRanBetweenTwoStopsIsStoppedSinceTheLastOnly) {
+  ProgressLimit limit({}, kStart);
+  limit.SawStopped(true, false, At(1));
+  limit.SawStopped(true, false, At(4));
+  EXPECT_EQ(Tell(limit, 4).stopped, seconds(3));
+  limit.SawStopped(true, true, At(5));
+  EXPECT_EQ(Tell(limit, 7).stopped, seconds(2));
 }
 
 TEST(ProgressLimitTest, WithoutHeartbeatsNothingIsSaidOfThem) {
@@ -160,7 +169,7 @@ TEST(WatchedTimeTest, PassesAsTheClockDoes) {
   WatchedTime time(seconds(1));
   EXPECT_EQ(time.At(At(0)), At(0));
   EXPECT_EQ(time.At(At(1)), At(1));
-  EXPECT_EQ(time.At(At(7)), At(7)) << "late by five intervals";
+  EXPECT_EQ(time.At(At(3)), At(3)) << "late by one interval";
 }
 
 TEST(WatchedTimeTest, LeavesOutWhatWasSleptThrough) {
@@ -169,6 +178,13 @@ TEST(WatchedTimeTest, LeavesOutWhatWasSleptThrough) {
   EXPECT_EQ(time.At(At(3600)), At(1));
   EXPECT_EQ(time.At(At(3601)), At(2));
   EXPECT_EQ(time.At(At(4000)), At(3));
+}
+
+TEST(WatchedTimeTest, LeavesOutShortAbsencesToo) {
+  WatchedTime time(seconds(1));
+  time.At(At(0));
+  EXPECT_EQ(time.At(At(2.5)), At(1));
+  EXPECT_EQ(time.At(At(8)), At(2));
 }
 
 TEST(WatchedTimeTest, SoAMachineThatSleptAccusesNobody) {

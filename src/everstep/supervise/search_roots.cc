@@ -33,6 +33,14 @@ bool IsForTemporaryFiles(std::string_view path) {
 
 }  // namespace
 
+bool IsModelFile(std::string_view name) {
+  // ".h5" covers ".weights.h5".
+  for (const char* end : {".h5", ".keras", ".pt", ".pth", ".ckpt", ".safetensors"}) {
+    if (name.size() > std::string_view(end).size() && EndsWith(name, end)) return true;
+  }
+  return false;
+}
+
 bool LiesIn(std::string_view path, std::string_view directory) {
   while (directory.size() > 1 && directory.back() == '/') directory.remove_suffix(1);
   if (path.substr(0, directory.size()) != directory) return false;
@@ -86,7 +94,7 @@ std::vector<std::string> SearchRoots(const ProgramFacts& facts, FileSystem& fs) 
     }
     if (word.empty() || word.size() > 4096 || (word.front() != '/' && here.empty())) continue;
     const std::string path = PlainPath(word.front() == '/' ? word : JoinPath(here, word));
-    if (fs.IsDirectory(path)) add(path);
+    if (fs.IsDirectory(path) || (IsModelFile(path) && fs.IsDirectory(DirectoryOf(path)))) add(path);
   }
   if (!here.empty()) add(here);
   return roots;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "everstep/env/file.h"
@@ -18,11 +19,15 @@ struct ProgramFacts {
 };
 ProgramFacts FactsOf(pid_t pid);
 
-// The likeliest first: directories of files that it holds open for writing, directories that its
-// arguments name (`--x=DIR` too) and that exist, its working directory. Absolute, each once. Not
+// The likeliest first: directories of files that it holds open for writing, directories and files of
+// models that its arguments name (`--x=DIR` too; the file may be yet to come), its working
+// directory. Absolute, each once. Not
 // among them: those of the system, and, unless it works there or names them, those for temporary
 // files, where anybody's lie.
 std::vector<std::string> SearchRoots(const ProgramFacts& facts, FileSystem& fs);
+
+// By its name: "a.pt", "b.weights.h5".
+bool IsModelFile(std::string_view name);
 
 // `path` is `directory` or lies in it.
 bool LiesIn(std::string_view path, std::string_view directory);

@@ -21,19 +21,24 @@ constexpr Duration kSettle = std::chrono::milliseconds(100);
 struct Place {
   std::string directory;
   std::string begins_with;  // of a path; empty: all of the directory
+  bool file = false;        // `begins_with` is a file of a model
+  bool guess = false;       // the process only happens to work there, as others may
 
   bool Holds(const std::string& path) const {
     return begins_with.empty() ? LiesIn(path, directory)
                                : path.compare(0, begins_with.size(), begins_with) == 0;
   }
+  const std::string& root() const { return file ? begins_with : directory; }
   friend bool operator==(const Place& a, const Place& b) {
     return a.directory == b.directory && a.begins_with == b.begins_with;
   }
 };
 
-bool Holds(const std::vector<Place>& places, const std::string& path) {
-  return std::any_of(places.begin(), places.end(),
-                     [&](const Place& place) { return place.Holds(path); });
+// `sure`: guesses do not count.
+bool Holds(const std::vector<Place>& places, const std::string& path, bool sure) {
+  return std::any_of(places.begin(), places.end(), [&](const Place& place) {
+    return place.Holds(path) && !(sure && place.guess);
+  });
 }
 
 // What is needed of a process, copied under the mutex.
@@ -67,6 +72,8 @@ class Librarian {
   // Where to look: of each process, and what is kept of those that have ended.
   std::map<Incarnation, std::pair<Writer, std::vector<Place>>> places_;
   std::vector<Place> all_places_;
+  // A checkpoint was found where nobody had to guess: then what else lies about is another's.
+  bool sure_ = false;
   Incarnation latest_ = 0;
   TimePoint next_search_{};
 };
@@ -90,8 +97,15 @@ std::vector<Place> Librarian::PlacesOf(const Writer& writer) {
     return {{DirectoryOf(path), path}};
   }
   for (pid_t pid : writer.pids) {
-    for (std::string& root : SearchRoots(FactsOf(pid), fs_)) {
-      Place place = {std::move(root), ""};
+    const ProgramFacts facts = FactsOf(pid);
+    for (std::string& root : SearchRoots(facts, fs_)) {
+      Place place;
+      if (fs_.IsDirectory(root)) {
+        place.guess = root == facts.working_directory;
+        place.directory = std::move(root);
+      } else {
+        place = {DirectoryOf(root), root, true, false};
+      }
       if (std::find(places.begin(), places.end(), place) == places.end()) {
         places.push_back(std::move(place));
       }
@@ -151,7 +165,7 @@ void Librarian::Search(const std::vector<Writer>& writers) {
   }
   places_ = std::move(places);
   std::vector<std::string> roots;
-  for (const Place& place : all_places_) roots.push_back(place.directory);
+  for (const Place& place : all_places_) roots.push_back(place.root());
   Report(finder_->Search(roots));
 }
 
@@ -164,16 +178,18 @@ void Librarian::Report(const FinderNews& news) {
         const auto process = state_.processes.find(incarnation);
         // What the life before has written is not this one's.
         if (process == state_.processes.end() || file.modified < at.first.started) continue;
-        if (Holds(at.second, file.path))
+        if (Holds(at.second, file.path, sure_))
           process->second->files_grew = process->second->wrote = true;
       }
     }
     for (const FoundCheckpoint& found : news.checkpoints) {
-      if (!Holds(all_places_, found.path) || state_.messages.size() >= kMaxMessages) continue;
+      if (!Holds(all_places_, found.path, sure_)) continue;
+      sure_ = sure_ || Holds(all_places_, found.path, true);
+      if (state_.messages.size() >= kMaxMessages) continue;
       CheckpointSeen seen;
       seen.incarnation = latest_;
       for (const auto& [incarnation, at] : places_) {
-        if (Holds(at.second, found.path)) {
+        if (Holds(at.second, found.path, sure_)) {
           seen.incarnation = incarnation;
           break;
         }
@@ -191,7 +207,7 @@ void Librarian::Report(const FinderNews& news) {
 std::vector<FoundCheckpoint> Librarian::SearchNow() {
   if (!finder_.has_value()) return {};
   std::vector<std::string> roots;
-  for (const Place& place : all_places_) roots.push_back(place.directory);
+  for (const Place& place : all_places_) roots.push_back(place.root());
   Report(finder_->Search(roots));
   if (finder_->pending()) {
     SleepFor(kSettle);
@@ -199,7 +215,7 @@ std::vector<FoundCheckpoint> Librarian::SearchNow() {
   }
   std::vector<FoundCheckpoint> known;
   for (FoundCheckpoint& found : finder_->Known()) {
-    if (Holds(all_places_, found.path)) known.push_back(std::move(found));
+    if (Holds(all_places_, found.path, sure_)) known.push_back(std::move(found));
   }
   return known;
 }

@@ -98,6 +98,9 @@ bool Ward::Look(const std::vector<ProcessPtr>& processes, std::mutex* mutex,
   next_ = clock + interval_;
   const bool all = looks_++ % kFindEvery == 0;
   const auto usages = meter_.Look(all ? UsageMeter::Scope::kAll : UsageMeter::Scope::kKnown);
+  // After the look, which may have taken long, as the sleep before it may: what has come meanwhile
+  // counts before anybody is said to be silent.
+  Hear(processes);
   const TimePoint now = time_.At(RealClock().Now());
   for (const ProcessPtr& process : processes) {
     Patient& patient = patients_.at(process->incarnation);
@@ -138,7 +141,9 @@ void Ward::Compare(const ProcessUsage& usage, const ProcessPtr& process, bool fi
   patient->unprinted = std::clamp(patient->unprinted, unprinted, unprinted + kForgotten);
   if (printed > 0) limit.Saw(Sign::kOutput, now);
   if (files) limit.Saw(Sign::kFiles, now);
-  limit.SawStopped(usage.stopped, now);
+  // What prints goes on, whatever in it is stopped.
+  const bool ran = usage.stop != patient->before.stop || printed > 0;
+  limit.SawStopped(usage.stopped, patient->before.stopped && ran, now);
   patient->looked = now;
   patient->before = usage;
   patient->cpu.emplace_back(now, usage.cpu);
@@ -152,10 +157,14 @@ Vitals Ward::Tell(const ProcessPtr& process, const Patient& patient, TimePoint n
   const auto& [since, used] = patient.cpu.front();
   if (now > since) vitals.cpu = ToSeconds(patient.before.cpu - used) / ToSeconds(now - since);
   patient.limit.Tell(now, &vitals);
+  const std::string& stopped = patient.before.stopped_process;
+  if (vitals.stopped > Duration::zero()) vitals.stopped_process = stopped;
   absl::StrAppend(&vitals.seen, absl::StrFormat(", %.1f cores", vitals.cpu));
   if (vitals.stopped > Duration::zero()) {
     absl::StrAppend(&vitals.seen,
                     absl::StrFormat(", stopped for %.0f s", ToSeconds(vitals.stopped)));
+  } else if (!stopped.empty()) {  // a helper: what stands still for that is silent too
+    absl::StrAppend(&vitals.seen, ", its ", stopped, " is stopped by a signal");
   }
   return vitals;
 }
