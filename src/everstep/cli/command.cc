@@ -148,9 +148,9 @@ void AddText(CLI::App& verb, const std::string& name, const char* value_name, co
 void AddSwitch(CLI::App& verb, const std::string& name, const char* help, bool* value) {
   const auto set = GetEnvironment(Variable(name));
   if (set.has_value()) *value = *set == "1" || *set == "true";
-  verb.add_flag_function(
-      absl::StrCat("--", name), [value](int64_t count) { *value = count > 0; },
-      Help(help, Variable(name)));
+  verb.add_flag_callback(
+          absl::StrCat("--", name), [value] { *value = true; }, Help(help, Variable(name)))
+      ->disable_flag_override();
 }
 
 bool IsNativeOnly(std::string_view option) {
@@ -172,8 +172,9 @@ void AddJobOptions(CLI::App& verb, const std::vector<std::string>& names,
     const std::string help = Help(option.help, option.Variable());
     CLI::Option* added;
     if (*option.value == '\0') {
-      added = verb.add_flag_function(
-          written, [flags, name](int64_t) { (*flags)[name] = "1"; }, help);
+      added = verb.add_flag_callback(
+                      written, [flags, name] { (*flags)[name] = "1"; }, help)
+                  ->disable_flag_override();
     } else {
       added =
           verb.add_option_function<std::string>(

@@ -157,6 +157,12 @@ TEST(Usage, WhatTheOptionsOfAGangAskForIsToldAtOnce) {
   EXPECT_THAT(Refused({"run", "--chief", "2", "--", "true"}), HasSubstr("from 0 to 1"));
 }
 
+TEST(Usage, ASwitchTakesNoValue) {
+  for (const char* option : {"--gang=maybe", "--insecure=zz", "--dry-run=x", "--debug-libs=1"}) {
+    EXPECT_THAT(Refused({"run", option, "--", "true"}), HasSubstr("override")) << option;
+  }
+}
+
 TEST(Usage, AVerbThatIsMissingOrUnknownIsMetWithTheVerbs) {
   EXPECT_EQ(Refused({"rum"}), "everstep: there is no verb 'rum'; everstep --help lists them");
   EXPECT_EQ(Refused({"checkpoint", "dig", "runs/a"}),

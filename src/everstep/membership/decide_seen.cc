@@ -12,6 +12,8 @@ namespace {
 
 // Two agents may see the same file, each a little earlier or later.
 constexpr Duration kSameFile = std::chrono::seconds(1);
+// What is written so soon after the start may be what the program began with.
+constexpr Duration kBeginning = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -27,8 +29,12 @@ void Decider::OnCheckpointSeen(const CheckpointSeen& seen) {
   gang.checkpoint_seen = gang.checkpoint_warned = now_;
   gang.progressed = true;
   if (!IsGang()) return;
-  BookCheckpointSeen(state_.restarts);
-  BookCheckpointSeen(state_.evaluator_restarts);
+  const bool at_start =
+      std::any_of(state_.workers.begin(), state_.workers.end(), [&](const WorkerEntry& worker) {
+        return IsTrainer(worker.task) && written - worker.spawned < kBeginning;
+      });
+  BookCheckpointSeen(state_.restarts, at_start);
+  BookCheckpointSeen(state_.evaluator_restarts, at_start);
   Log(absl::StrCat("a checkpoint was seen: ", seen.path));
   if (state_.phase != JobPhase::kRunning) return;
   for (const WorkerEntry& worker : state_.workers) {

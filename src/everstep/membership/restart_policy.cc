@@ -155,9 +155,9 @@ void BookCheckpoint(RestartBook& book, History history, Step step) {
   book.failures.erase(book.failures.begin(), book.failures.lower_bound({history, step, -1, -1}));
 }
 
-void BookCheckpointSeen(RestartBook& book) {
+void BookCheckpointSeen(RestartBook& book, bool at_start) {
   book.used = book.leaves = 0;
-  book.own_failures.clear();
+  if (!at_start) book.own_failures.clear();
 }
 
 void BookTraining(RestartBook& book, History history, Step step) {

@@ -81,7 +81,10 @@ void BookRestart(RestartBook& book, const Fault& fault);
 // A checkpoint was committed. Only one further than all before it is progress.
 void BookCheckpoint(RestartBook& book, History history, Step step);
 // A gang wrote a checkpoint that was not there before.
-void BookCheckpointSeen(RestartBook& book);
+// `at_start`: it was written soon after the start, so it may hold no more than the program began
+// with, and its own failures count on: one that saves at each start and then fails would else do
+// so for ever.
+void BookCheckpointSeen(RestartBook& book, bool at_start);
 // A view was committed that begins with this state.
 void BookTraining(RestartBook& book, History history, Step step);
 

@@ -224,7 +224,9 @@ TEST(GangPolicy, OwnFaultsAreCountedForEachTaskAndForgivenByACheckpoint) {
   EXPECT_FALSE(Restarts(book, Of("worker:0", Blame::kOwn)));
   EXPECT_TRUE(Restarts(book, Of("worker:0", Blame::kOutside, 137)));
   EXPECT_TRUE(Restarts(book, Of("worker:2", Blame::kOwn)));
-  BookCheckpointSeen(book);
+  BookCheckpointSeen(book, true);
+  EXPECT_FALSE(Restarts(book, Of("worker:0", Blame::kOwn))) << "it may save at each start, and fail";
+  BookCheckpointSeen(book, false);
   EXPECT_TRUE(Restarts(book, Of("worker:0", Blame::kOwn)));
   EXPECT_EQ(RestartsLeft(book), 10);
   EXPECT_EQ(book.total, 4) << "what was done is not undone";
