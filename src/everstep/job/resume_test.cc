@@ -190,7 +190,9 @@ TEST_F(ResumeTest, AGangMayHaveAnotherSizeInEachRun) {
       if (*workers != '\0') flags["workers"] = workers;
       auto job = Resume(name, flags);
       ASSERT_TRUE(job.ok()) << name << " " << workers << " " << job.status();
-      if (*workers != '\0') EXPECT_EQ(job->spec().workers, workers[0] - '0');
+      if (*workers != '\0') {
+        EXPECT_EQ(job->spec().workers, workers[0] - '0');
+      }
       ASSERT_TRUE(job->BeginRun("0.1.0", "x").ok());
     }
     EXPECT_EQ(Resume(name)->spec().workers, 4);

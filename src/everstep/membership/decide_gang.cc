@@ -17,7 +17,7 @@
 namespace everstep {
 namespace {
 
-constexpr Duration kEarly = std::chrono::seconds(30);  // a failure by then is seen by its user
+constexpr Duration kEarly = std::chrono::minutes(2);  // a failure by then is seen by its user
 constexpr Duration kFinishedAlone = std::chrono::seconds(30);
 constexpr int kSigAbort = 6, kSigPipe = 13;
 
