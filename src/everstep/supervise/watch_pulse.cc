@@ -14,7 +14,7 @@ namespace everstep {
 namespace {
 
 constexpr double kBusy = 0.1;              // cores that are progress
-constexpr int64_t kMovedBytes = 64 << 10;  // read, written or sent that are progress
+constexpr int64_t kMovedBytes = 64 << 10;  // written or sent that are progress
 // By so much may what came from processes that left the tree make it seem that less was written.
 constexpr int64_t kForgotten = 16 << 20;
 constexpr int kFindEvery = 5;      // looks between searches for new processes and traffic
@@ -134,7 +134,6 @@ void Ward::Compare(const ProcessUsage& usage, const ProcessPtr& process, bool fi
       limit.Saw(Sign::kCpu, now);
     }
     if (usage.network - before.network >= kMovedBytes) limit.Saw(Sign::kNetwork, now);
-    files |= usage.read - before.read >= kMovedBytes;
   }
   // What it printed went through write calls too, some time before it came here.
   const int64_t unprinted = usage.written - output;
