@@ -150,7 +150,7 @@ const Field kFields[] = {
      false,
      [](Text t, JobSpec* s) { return ReadPortRange(t, &s->port_range); },
      [](const JobSpec& s) { return absl::StrCat(s.port_range.first, "-", s.port_range.last); }},
-    {{"lost-after", "", "SECONDS", "a peer that is silent so long is given up (default 2)", true},
+    {{"lost-after", "", "SECONDS", "a peer that is silent so long is given up (default 2; the agent of a gang: 30)", true},
      kNumber,
      false,
      [](Text t, JobSpec* s) { return ReadSeconds(t, 0.1, 86400, &s->lost_after); },
