@@ -220,6 +220,22 @@ TEST_F(GangTest, TheThirdFailureOfATaskByItsOwnFaultWithoutACheckpointEndsIt) {
   EXPECT_THAT(job.end->reason, HasSubstr("exited with code 3"));
 }
 
+TEST_F(GangTest, OneThatSavesAtEachStartAndThenFailsIsNotTriedForEver) {
+  TestJob job = Gang(2);
+  Run(job);
+  for (int life = 0; life < 3; ++life) {
+    ASSERT_FALSE(job.end);
+    const TimePoint saved = job.state.workers[0].spawned + 2 * kSecond;
+    job.now = std::max(job.now, saved);
+    job.SeesCheckpoint(absl::StrCat("/ckpt-", life), job.now - saved);
+    EXPECT_EQ(RestartsLeft(job.state.restarts), 10);
+    job.Exits(1, ExitedWith(1));
+    FinishRestart(job);
+  }
+  ASSERT_TRUE(job.end);
+  EXPECT_THAT(job.end->reason, HasSubstr("worker:1 failed 3 times"));
+}
+
 TEST_F(GangTest, ANewCheckpointForgivesAndFillsTheBudget) {
   TestJob job = Gang(2);
   Run(job);

@@ -21,6 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 ProcessEntry Self() {
@@ -209,6 +210,26 @@ TEST_F(WatchTest, AGivenPathIsTheOnlyOneThatCounts) {
         {{"EVERSTEP_CHECKPOINT_PATH", elsewhere.path()}});
   ASSERT_TRUE(UntilSeen(elsewhere.File("there.pt")));
   EXPECT_EQ(seen_.size(), 1u);
+}
+
+TEST_F(WatchTest, WhatLiesAboutWhereItWorksCountsUntilOneIsFoundThatItNames) {
+  Start(1, {"bash", "-c", "sleep 60; true", "bash", "mine.pt"});
+  Save("anothers-1");
+  ASSERT_TRUE(UntilSeen(dir_.File("anothers-1"))) << "it might save there";
+  Save("named");  // no file of a model by its name
+  ASSERT_TRUE(UntilSeen(dir_.File("named")));
+  ASSERT_TRUE(
+      (*RealFileSystem().OpenForWriting(dir_.File("mine.pt"), FileSystem::Create::kTruncate))
+          ->Append("weights")
+          .ok());
+  ASSERT_TRUE(UntilSeen(dir_.File("mine.pt")));
+  Save("anothers-2");
+  SleepFor(20 * kInterval);
+  Take();
+  std::vector<std::string> paths;
+  for (const CheckpointSeen& seen : seen_) paths.push_back(seen.path);
+  EXPECT_THAT(paths,
+              ElementsAre(dir_.File("anothers-1"), dir_.File("named"), dir_.File("mine.pt")));
 }
 
 TEST_F(WatchTest, AGivenPathMayBeAPrefix) {
