@@ -229,6 +229,20 @@ class Processes(IllBehaved):
         self.assertIn("put itself into the background", self.text)
         self.assertEqual(self.left(), [])
 
+    def test_one_that_hides_behind_ever_new_numbers_is_found(self):
+        program = self.python("import os, time\n"
+                              "if os.fork(): os._exit(0)\n"
+                              "os.setsid()\n"
+                              "for hop in range(200):\n"
+                              "    if os.fork(): os._exit(0)\n"
+                              "time.sleep(1000)\n")
+        for attempt in range(5):
+            with self.subTest(attempt=attempt):
+                self.job = self.dir / f"job{attempt}"
+                self.assertEqual(self.run_gang(program), 78, self.text)
+                self.assertIn("put itself into the background", self.text)
+                self.assertEqual(self.left(), [])
+
     def test_stopping_the_job_ends_all_that_ignores_it(self):
         program = self.script('trap "" TERM; setsid sh -c "trap \\"\\" TERM; while :; do sleep 0.1; done" "$0" & '
                               'echo up; while :; do sleep 0.1; done')

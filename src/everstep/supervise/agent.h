@@ -114,7 +114,13 @@ class Agent {
     std::optional<Deadline> settles_at;
     // Of what it has left outside its group: number and start of those that have heard SIGTERM.
     std::set<std::pair<pid_t, int64_t>> told_to_leave;
+    // Orphans whose environment did not say whose they are, at the first look.
+    std::set<std::pair<pid_t, int64_t>> unmarked;
     std::string left;  // what it had left after that, for people; killed
+  };
+  struct Remains {
+    std::vector<ProcessEntry> left;  // by a child that has ended
+    bool unclear = false;            // there may be more: look again
   };
   // One that cannot be started yet.
   struct Waiting {
@@ -131,7 +137,7 @@ class Agent {
   bool Settle(Incarnation incarnation, Child& child);
   // Whether what the child has left still has time; tells it to leave.
   bool MaySave(Child& child, const std::vector<ProcessEntry>& left);
-  std::vector<ProcessEntry> LeftBy(Incarnation incarnation, const Child& child) const;
+  Remains LeftBy(Incarnation incarnation, Child& child) const;
   void OnExit(Incarnation incarnation, Child& child, int status);
   void TellNews();  // what was seen, and stacks
   void TellPorts();

@@ -170,8 +170,8 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
   return absl::OkStatus();
 }
 
-std::vector<ProcessEntry> Agent::LeftBy(Incarnation incarnation, const Child& child) const {
-  std::vector<ProcessEntry> left;
+Agent::Remains Agent::LeftBy(Incarnation incarnation, Child& child) const {
+  Remains remains;
   const std::vector<ProcessEntry> all = ListProcesses();
   const pid_t self = OwnPid();
   for (const ProcessEntry& orphan : all) {
@@ -182,15 +182,20 @@ std::vector<ProcessEntry> Agent::LeftBy(Incarnation incarnation, const Child& ch
         children_.begin(), children_.end(),
         [&orphan](const auto& entry) { return entry.second.process.pid() == orphan.pid; });
     if (known) continue;
-    if (orphan.group != child.process.pid() &&
-        VariableOf(orphan.pid, "EVERSTEP_INCARNATION") != absl::StrCat(incarnation)) {
-      continue;
+    if (orphan.group != child.process.pid()) {
+      const std::optional<std::string> mark = VariableOf(orphan.pid, "EVERSTEP_INCARNATION");
+      // It may have ended since it was listed, and what it started came after the list; or it is
+      // within exec. The next list will tell.
+      if (!mark.has_value() && child.unmarked.emplace(orphan.pid, orphan.start_time).second) {
+        remains.unclear = true;
+      }
+      if (mark != absl::StrCat(incarnation)) continue;
     }
     for (const ProcessEntry& entry : TreeOf(orphan.pid, all)) {
-      if (entry.lives()) left.push_back(entry);
+      if (entry.lives()) remains.left.push_back(entry);
     }
   }
-  return left;
+  return remains;
 }
 
 // A shell dies of SIGTERM while the program that it wraps still saves its work.
@@ -211,10 +216,11 @@ bool Agent::MaySave(Child& child, const std::vector<ProcessEntry>& left) {
 
 bool Agent::Settle(Incarnation incarnation, Child& child) {
   if (stacks_.IsTaking(incarnation)) return false;
-  const std::vector<ProcessEntry> left = LeftBy(incarnation, child);
+  const auto [left, unclear] = LeftBy(incarnation, child);
   const TimePoint now = RealClock().Now();
-  if (left.empty()) return true;
+  if (left.empty() && !unclear) return true;
   if (!child.settles_at.has_value()) child.settles_at = now + kSettling;
+  if (left.empty()) return now >= *child.settles_at;
   if (MaySave(child, left)) return false;
   if (!child.told && now < *child.settles_at) return false;
   if (!child.told) child.left = Describe(left);
