@@ -26,6 +26,9 @@ struct JobOptions {
   int parameter_servers = 0;
   int evaluators = 0;                           // 0 or 1
   int replicas = 1;                             // R, at least N
+  // The trainers' cluster when those who start the processes by hand fixed it: who was told another
+  // one (Register::cluster) is refused. Chief and workers of it are native workers. Empty: not fixed.
+  std::string cluster;
   std::map<std::string, std::string> settings;  // EVERSTEP_* for every worker's environment
   std::string version;                          // agents of another are refused; empty: any
   int64_t term = 1;

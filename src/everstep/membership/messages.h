@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -138,6 +139,11 @@ struct Register {
   int slots = 1;           // how many workers it can run
   std::vector<int> ports;  // free ports of its host, one for each slot, for TF_CONFIG
   std::string version;
+  // Of a process that somebody started by hand as a task: its one slot is for that task only, and
+  // nobody else gets it. Then ports[0] and address are the task's in the cluster.
+  std::optional<Task> task;
+  std::string cluster;  // of the trainers, as it was told: WriteCluster; empty: it was told none
+  int pid = 0;          // of the process, for people
 };
 struct Exited {
   Task task;
