@@ -151,6 +151,8 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
     watch_->Remove(spawn.incarnation);
     return process.status();
   }
+  view_->Begins(spawn);
+  result_.job_directory = job;
   LogPaths logs;
   if (!job.empty()) logs.log = LogPath(job, spawn.task, spawn.incarnation);
   const auto debug = spawn.settings.find("EVERSTEP_DEBUG_LIBS");
