@@ -29,12 +29,21 @@ class Walk {
 
   uint64_t Draw(uint64_t n) { return RandomAt(seed_, draws_++) % n; }
 
+  // Some of its processes, or all, are started by hand.
+  void UseClaims() {
+    claims_ = true;
+    job.options.chiefs = static_cast<int>(Draw(2));
+    job.options.replicas = job.options.Tasks();
+    if (job.options.chiefs == 1 || Draw(2) == 0) job.options.cluster = "the cluster";
+  }
+
   int Someone() { return static_cast<int>(Draw(job.state.workers.size())); }
 
   void Step() {
     const bool workers = !job.state.workers.empty();
     const uint64_t what = Draw(100);
     if (gang_ && workers && what < 96) return StepOfGang(what);
+    if (claims_ && (Draw(workers ? 12 : 2) == 0)) return StepOfClaims();
     // Else hardly a walk would come far.
     if (job.state.phase == JobPhase::kStarting && Draw(4) == 0) return job.Join();
     if (what < 40) {
@@ -56,6 +65,16 @@ class Walk {
     } else {
       job.Feed(Journaled{static_cast<int64_t>(job.records.size())});
     }
+  }
+
+  void StepOfClaims() {
+    const bool chief = Draw(4) == 0;
+    const uint64_t index = chief ? 0 : Draw(static_cast<uint64_t>(job.options.workers) + 1);
+    const std::string task = absl::StrCat(chief ? "chief:" : "worker:", index);
+    const std::string name = absl::StrCat(task, "/", Draw(2));  // now and then twice
+    if (Draw(4) == 0) return job.Feed(AgentStreamLost{name});
+    job.Claims(name, std::string(1, static_cast<char>('a' + Draw(3))), task,
+               Draw(20) == 0 ? "another" : job.options.cluster);
   }
 
   void StepOfGang(uint64_t what) {
@@ -132,6 +151,7 @@ class Walk {
  private:
   const uint64_t seed_;
   const bool gang_;
+  bool claims_ = false;
   uint64_t draws_ = 0;
 
  public:
@@ -183,6 +203,24 @@ void CheckState(const JobState& state, uint64_t seed) {
   }
 }
 
+void CheckClaims(const JobState& state, uint64_t seed) {
+  std::set<std::string> claimed;
+  for (const auto& [name, agent] : state.agents) {
+    if (!agent.self.task || agent.lost) continue;
+    EXPECT_TRUE(claimed.insert(agent.self.task->ToString()).second) << seed << " " << name;
+  }
+  for (const WorkerEntry& worker : state.workers) {
+    const auto agent = state.agents.find(worker.agent);
+    ASSERT_NE(agent, state.agents.end()) << seed;
+    const Register& self = agent->second.self;
+    if (self.task) {
+      EXPECT_EQ(*self.task, worker.task) << seed;
+    } else {
+      EXPECT_TRUE(state.options.cluster.empty()) << seed << " a slot has a task that is fixed";
+    }
+  }
+}
+
 void ExpectThatItCanBeEnded(TestJob& job, uint64_t seed) {
   // Told to stop, it ends though nobody answers any more.
   job.Feed(StopAsked{"enough"});
@@ -209,6 +247,31 @@ TEST(Whatever, NoLifeIsUsedTwiceRecordsAreOrderedAndEveryJobCanBeEnded) {
   EXPECT_GT(restarts, 500);
   EXPECT_GT(trainings, 500);
   EXPECT_GT(ends, 50);
+}
+
+TEST(Whatever, TheSameHoldsOfProcessesThatWereStartedByHandAndNoTaskHasTwo) {
+  int trainings = 0, restarts = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Walk walk(seed);
+    walk.UseClaims();
+    TestJob& job = walk.job;
+    for (int i = 0; i < 250 && !job.end; ++i) {
+      walk.Step();
+      CheckState(job.state, seed);
+      CheckClaims(job.state, seed);
+      if (HasFatalFailure()) return;
+    }
+    trainings += static_cast<int>(job.Recorded(record_kind::kTraining).size());
+    restarts += job.state.restarts.total;
+    for (const auto& [name, orders] : job.to_agents) {
+      refused += static_cast<int>(job.AgentGot<JobEnded>(name).size());
+    }
+    CheckOrders(job, seed);
+    ExpectThatItCanBeEnded(job, seed);
+  }
+  EXPECT_GT(trainings, 200);
+  EXPECT_GT(restarts, 200);
+  EXPECT_GT(refused, 200);
 }
 
 TEST(Whatever, TheSameHoldsOfGangs) {
