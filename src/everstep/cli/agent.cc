@@ -5,7 +5,7 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/cli/command.h"
-#include "everstep/cli/host.h"
+#include "everstep/launch/host.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
