@@ -218,6 +218,19 @@ TEST(ResolvePlace, ATaskWithoutAClusterWouldTrainAlone) {
       "EVERSTEP_COORDINATOR; or unset EVERSTEP_TASK");
 }
 
+TEST(ResolvePlace, ATfConfigWithoutAClusterClaimsItsTaskOfTheCoordinator) {
+  const Variables bare{{"TF_CONFIG", R"({"task":{"type":"worker","index":1}})"}};
+  const auto place = ResolvePlace(Around(bare));
+  EXPECT_EQ(Told(place), "nobody of 0");
+  EXPECT_THAT(place->notes,
+              ElementsAre("TF_CONFIG names worker:1, but no cluster: this process trains alone"));
+  Variables more = bare;
+  more["EVERSTEP_COORDINATOR"] = "c:1";
+  EXPECT_EQ(Resolve(more), "the coordinator worker:1 of 0, coordinator c:1");
+  more["EVERSTEP_TASK"] = "worker:2";
+  EXPECT_EQ(Resolve(more), "the coordinator worker:2 of 0, coordinator c:1");
+}
+
 TEST(ResolvePlace, ATaskThatContradictsIsRefused) {
   EXPECT_EQ(Resolve({{"TF_CONFIG", kTwo}, {"EVERSTEP_TASK", "worker:1"}}),
             "TF_CONFIG worker:1 of 2, coordinator n1:29700");

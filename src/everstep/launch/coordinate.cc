@@ -36,6 +36,14 @@ struct HeldJob {
   std::string token;
 };
 
+// What processes that were killed were writing. When a run begins or has ended nobody writes, or
+// nobody whose run counts.
+void RemoveHalfCheckpoints(const std::string& job) {
+  DirectoryStoreOptions checkpoints;
+  checkpoints.directory = CheckpointsPath(job);
+  (void)DirectoryStore(RealFileSystem(), checkpoints).RemoveLeftovers();
+}
+
 absl::StatusOr<HeldJob> Hold(JobDirectory* job, SignalQueue& signals, int announce) {
   TakeTermOptions options;
   options.grace = job->spec().grace;
@@ -45,15 +53,13 @@ absl::StatusOr<HeldJob> Hold(JobDirectory* job, SignalQueue& signals, int announ
   };
   options.give_up = [&signals] { return signals.Next().has_value(); };
   EV_ASSIGN_OR_RETURN(Term term, TakeTerm(RealFileSystem(), job->path(), options));
-  // What a run that was killed was writing. Nobody writes now, or nobody whose run counts.
-  DirectoryStoreOptions checkpoints;
-  checkpoints.directory = CheckpointsPath(job->path());
-  (void)DirectoryStore(RealFileSystem(), checkpoints).RemoveLeftovers();
+  RemoveHalfCheckpoints(job->path());
   HeldJob held{nullptr, JobSecret::Generate(), ""};
   EV_RETURN_IF_ERROR(job->BeginRun(kVersion, held.secret.ToHexForFile()));
   EV_ASSIGN_OR_RETURN(held.token, ReadJobToken(RealFileSystem(), job->path()));
   DirectoryJournalOptions journal;
   journal.warn = [](const std::string& line) { log::Warning("job", "{}", line); };
+  journal.tidy = [path = job->path()] { RemoveHalfCheckpoints(path); };
   EV_ASSIGN_OR_RETURN(held.journal, DirectoryJournal::Open(RealFileSystem(), job->path(),
                                                            std::move(term), std::move(journal)));
   return held;

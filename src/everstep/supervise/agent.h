@@ -141,6 +141,7 @@ class Agent {
   // Whether what the child has left still has time; tells it to leave.
   bool MaySave(Child& child, const std::vector<ProcessEntry>& left);
   Remains LeftBy(Incarnation incarnation, Child& child) const;
+  bool IsKnown(pid_t pid) const;
   void OnExit(Incarnation incarnation, Child& child, int status);
   void TellNews();  // what was seen, and stacks
   void TellPorts();
