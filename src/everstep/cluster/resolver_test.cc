@@ -122,6 +122,14 @@ TEST(ResolvePlace, DiscoveryIsACoordinatorAlone) {
   }
 }
 
+TEST(ResolvePlace, APasswordInAnAddressIsNotShown) {
+  EXPECT_EQ(
+      Resolve({{"EVERSTEP_COORDINATOR", "me:hunter2@c"}}),
+      "EV503: EVERSTEP_COORDINATOR: (not shown: it looks like a secret) is not HOST:PORT or "
+      "[IPV6]:PORT with a port from 1 to 65535; set it to where the coordinator listens, e.g. "
+      "10.0.0.1:29700");
+}
+
 TEST(ResolvePlace, AutoAsksInOrder) {
   Variables all = Slurm(Pod({{"EVERSTEP_COORDINATOR", "c:1"}}));
   all["EVERSTEP_CLUSTER_WORKERS"] = "n1:1,n2:1";
