@@ -108,19 +108,20 @@ std::string TfConfigOf(const Place& place) {
 }
 
 // Where a program made with Everstep would meet the others.
-std::string CoordinatorText(const Place& place) {
+std::string CoordinatorText(const Place& place, const Surroundings& surroundings) {
   const bool trains =
       !place.task.has_value() || place.task->type == "chief" || place.task->type == "worker";
   if (place.coordinator.empty() || !trains || place.cluster.NumTasks("ps") > 0) return "";
   std::string text = absl::StrCat("A program made with Everstep would meet the others at the ",
                                   "coordinator ", place.coordinator);
-  if (place.source == PlaceSource::kDiscovery) {
-    return text + ", which tells it its place.\n";
+  if (place.source == PlaceSource::kDiscovery) return text + ", which tells it its place.\n";
+  if (surroundings.environment("EVERSTEP_COORDINATOR").has_value()) {
+    return text + ", as EVERSTEP_COORDINATOR says.\n";
   }
-  if (place.starts_coordinator) {
-    return text + ", which this process starts (EVERSTEP_COORDINATOR=HOST:PORT names another).\n";
-  }
-  return text + ".\n";
+  const std::string chief = FactsOf({place.cluster, place.task}).chief;
+  return absl::StrCat(text, ", which ",
+                      place.starts_coordinator ? "this process" : chief + "'s process",
+                      " starts (EVERSTEP_COORDINATOR=HOST:PORT names another).\n");
 }
 
 struct Shown {
@@ -150,7 +151,8 @@ Shown Look(const ShowOptions& options, const Surroundings& surroundings) {
   return shown;
 }
 
-void PrintPlace(const Shown& shown, const ShowOptions& options, std::ostream& out) {
+void PrintPlace(const Shown& shown, const ShowOptions& options, const Surroundings& surroundings,
+                std::ostream& out) {
   const Place& place = *shown.place;
   switch (place.source) {
     case PlaceSource::kAlone:
@@ -167,7 +169,7 @@ void PrintPlace(const Shown& shown, const ShowOptions& options, std::ostream& ou
     const std::string text = ExplainPlace(*shown.config, options.strategy);
     out << text << (text.empty() || text.back() == '\n' ? "" : "\n");
   }
-  out << CoordinatorText(place);
+  out << CoordinatorText(place, surroundings);
   for (const std::string& note : place.notes) out << "Note: " << note << "\n";
   if (!shown.tf_config.empty()) out << "It amounts to " << AsVariable(shown.tf_config) << "\n";
 }
@@ -258,7 +260,7 @@ absl::Status ShowConfig(const ShowOptions& options, const Surroundings& surround
   if (options.json) {
     out << Dump(ToJson(shown, ok));
   } else {
-    if (ok) PrintPlace(shown, options, out);
+    if (ok) PrintPlace(shown, options, surroundings, out);
     PrintFindings(shown.findings, shown.text.value.empty() ? nullptr : &shown.text, out);
   }
   if (ok) return absl::OkStatus();

@@ -342,7 +342,8 @@ TEST(ConfigShow, ThePlaceIsExplainedWithItsSourceAndItsCoordinator) {
               R"({"cluster":{"worker":["h1:1","h2:1"]},"task":{"type":"worker","index":1}})"}},
             0);
   EXPECT_THAT(out, AllOf(HasSubstr("Source: TF_CONFIG\n"), HasSubstr("worker:1"),
-                         HasSubstr("coordinator h1:29700"), Not(HasSubstr("It amounts to"))));
+                         HasSubstr("coordinator h1:29700, which worker:0's process starts"),
+                         Not(HasSubstr("It amounts to"))));
 }
 
 TEST(ConfigShow, WhatComesFromElsewhereIsShownAsTheTfConfigThatItAmountsTo) {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "everstep/cluster/tf_config_secret.h"
 
 namespace everstep {
 namespace {
@@ -133,6 +134,7 @@ void MovePlaces(const ConfigText& text, std::vector<Finding>* findings) {
 }
 
 bool MayHoldSecret(const std::string& text) {
+  if (HoldsCredentials(text)) return true;
   const std::string lower = absl::AsciiStrToLower(text);
   for (const char* word : {"@", "token", "secret", "passw", "pwd", "bearer", "api_key", "apikey",
                            "api-key", "credential", "akia", "private", "auth", "signature"}) {
