@@ -162,6 +162,14 @@ class FailingPrograms(unittest.TestCase):
         self.assertEqual(result.returncode, 1, text)
         self.assertIn("bad_alloc", text)
 
+    def test_a_model_outside_its_strategys_scope_is_refused_since_it_would_train_alone(self):
+        result = self.run_faulty("unscoped", data=self.good)
+        text = result.stdout + result.stderr
+        self.assertEqual(result.returncode, 78, text)
+        self.assertIn("Compile was called outside a strategy's scope, so the model would train alone; write "
+                      "`auto scope = strategy.Scope();` before it", text)
+        self.assertNotIn("restart", [r.get("action") for r in self.records()])
+
     def test_without_a_fault_it_trains_to_the_end(self):
         result = self.run_faulty("segv", data=self.good)
         self.assertEqual(result.returncode, 0, result.stderr)

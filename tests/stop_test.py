@@ -145,6 +145,8 @@ class Stop(unittest.TestCase):
         worker = next(p for p in ev.processes_of(str(self.job)) if ev.is_running(p, ev.MNIST))
         os.kill(worker, signal.SIGKILL)
         self.wait(process, lambda: "all restart from" in self.output())
+        # As of a worker that was killed in the middle of it.
+        (self.job / "checkpoints" / ".checkpoint.tmp-0123456789abcdef").write_text("half")
         self.stop(process)
         self.finish(2)
 

@@ -1,6 +1,7 @@
 // tests: a small native program that fails as it is told to: at once, or when it computes an
 // example whose first feature is above 1000.
 //   faulty DATA.tfrecord HOW [WHEN [RANK]]     HOW: none exit throw error segv abort kill hog
+//                                              unscoped (compiles outside the strategy's scope)
 //                                              WHEN: now record (default) start (when training
 //                                              begins)
 #include <everstep/everstep.h>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -65,7 +67,8 @@ absl::Status Train(Worker& worker, const std::string& data, const std::string& h
   if (when == "now") Fail(how);
   if (when == "now" && how == "error") return absl::InvalidArgumentError("the learning rate is -1");
   MultiWorkerMirroredStrategy strategy(worker);
-  auto scope = strategy.Scope();
+  std::optional<StrategyScope> scope;
+  if (how != "unscoped") scope.emplace(&strategy);
   Sequential model({std::make_shared<Trap>(how), Dense(8, Activation::kRelu), Dense(3)});
   EV_RETURN_IF_ERROR(model.Compile({.optimizer = Adam(1e-3),
                                     .loss = SparseCategoricalCrossentropy({.from_logits = true}),

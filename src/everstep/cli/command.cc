@@ -20,13 +20,15 @@
 
 namespace everstep {
 
-const char kVersion[] = EVERSTEP_VERSION;
 const char kExitCodes[] =
     R"(Exit codes: 0 the job is done, 2 usage, 65 bad data, 70 our fault, 75 could not start now,
 78 configuration, 143 told to leave (run it again); a program's own failure gives its code,
 a signal 128 + its number.
 
 )";
+const char kResumeHelp[] =
+    "go on with the job in DIR (latest: the newest one under runs/) from its newest good "
+    "checkpoint, or from exactly the one that is named";
 
 namespace {
 

@@ -13,12 +13,13 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "everstep/launch/version.h"
 
 namespace everstep {
 
-extern const char kVersion[];
-// Of verbs that run a job: a paragraph of their help.
+// Of verbs that run a job: a paragraph of their help, and what --resume does.
 extern const char kExitCodes[];
+extern const char kResumeHelp[];
 
 // One run of the command.
 struct Invocation {

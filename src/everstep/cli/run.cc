@@ -7,23 +7,21 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/cli/command.h"
-#include "everstep/cli/coordinator_child.h"
 #include "everstep/cli/dry_run.h"
-#include "everstep/cli/host.h"
-#include "everstep/cli/job_choice.h"
 #include "everstep/cli/run_plan.h"
 #include "everstep/cli/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
 #include "everstep/job/directory.h"
+#include "everstep/launch/begun_job.h"
+#include "everstep/launch/host.h"
+#include "everstep/launch/job_choice.h"
 #include "everstep/observe/start_block.h"
 #include "everstep/trust/secret.h"
 
 namespace everstep {
 namespace {
-
-constexpr Duration kCoordinatorEnd = std::chrono::seconds(4);
 
 constexpr char kExamples[] = R"(  everstep run -n 4 -- ./train --epochs 10
   everstep run --gang -n 4 -- python3 train.py
@@ -36,36 +34,17 @@ Two hosts that share a file system, two workers on each:
   b$ everstep agent --coordinator 10.0.0.1:29700 --slots 2 --job-dir /shared/a --insecure -- ./train
 )";
 
-// The job's directory, and its coordinator, which has it now.
-struct BegunJob {
-  JobDirectory directory;
-  CoordinatorChild coordinator;
-  JobSecret secret;
-};
-
-absl::StatusOr<BegunJob> Begin(const RunPlan& plan, const GuardedProcess& self) {
-  std::optional<JobDirectory> directory = plan.resumed;
-  if (!directory.has_value()) {
-    EV_ASSIGN_OR_RETURN(
-        directory, JobDirectory::Create(RealFileSystem(), {plan.spec, plan.program, kVersion, ""}));
-  }
-  absl::StatusOr<CoordinatorChild> coordinator = StartCoordinator(plan, *directory, self.signals);
-  absl::StatusOr<std::string> hex = std::string();
-  if (coordinator.ok()) hex = ReadWholeFile(RealFileSystem(), SecretPath(directory->path()));
-  absl::StatusOr<JobSecret> secret = hex.ok() ? JobSecret::FromHex(*hex) : hex.status();
-  if (coordinator.ok() && secret.ok()) {
-    return BegunJob{*std::move(directory), *std::move(coordinator), *std::move(secret)};
-  }
-  KillAllChildren(After(RealClock(), kCoordinatorEnd));
-  // Another run that has it already may go on.
-  if (!absl::IsAlreadyExists(coordinator.status())) directory->Abandon();
-  return coordinator.ok() ? secret.status() : coordinator.status();
+CoordinatorCommand CommandFor(const std::string& job) {
+  return {{ProgramPath(), "coordinator", "--resolved", absl::StrCat(kRunFd), "--job-dir", job,
+           "--announce-fd", absl::StrCat(kAnnounceFd)},
+          CurrentEnvironment()};
 }
 
 // In the guarded process.
 int RunJob(const RunPlan& plan, const GuardedProcess& self) {
   const TimePoint start = RealClock().Now();
-  absl::StatusOr<BegunJob> job = Begin(plan, self);
+  absl::StatusOr<BegunJob> job = BeginJob(plan, CommandFor, plan.resumed,
+                                          {plan.spec, plan.program, kVersion, ""}, self.signals);
   if (!job.ok()) return Fail(job.status());
   const std::string& path = job->directory.path();
   Console console(1, 2, RealClock());
@@ -81,16 +60,8 @@ int RunJob(const RunPlan& plan, const GuardedProcess& self) {
   host.coordinator_process = &job->coordinator.process;
   const absl::StatusOr<AgentResult> result = BeAgent(host, self, &console);
 
-  // The coordinator goes when the other hosts' agents know as well.
-  if (result.ok() && result->from_coordinator) {
-    (void)job->coordinator.process.Wait(After(RealClock(), kCoordinatorEnd));
-  }
-  KillAllChildren(After(RealClock(), std::chrono::seconds(5)));
-  if (!result.ok()) {
-    job->directory.Abandon();
-    return Fail(result.status());
-  }
-  job->directory.RemoveSecret(job->secret.ToHexForFile());
+  EndJob(&*job, result.status(), result.ok() && result->from_coordinator);
+  if (!result.ok()) return Fail(result.status());
   SayOutcome(*result, path, RealClock().Now() - start, &console);
   if (result->code != kExitDone) {
     console.Say(

@@ -11,14 +11,14 @@
 #include "everstep/base/tree.h"
 #include "everstep/cli/checkpoint.h"
 #include "everstep/cli/command.h"
-#include "everstep/cli/host.h"
-#include "everstep/cli/job_choice.h"
 #include "everstep/cli/traps.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/gpu.h"
 #include "everstep/env/port.h"
 #include "everstep/job/status.h"
+#include "everstep/launch/host.h"
+#include "everstep/launch/job_choice.h"
 #include "everstep/trust/secret.h"
 
 namespace everstep {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "everstep/cli/coordinator_child.h"
 #include "everstep/job/directory.h"
 #include "everstep/job/spec.h"
+#include "everstep/launch/coordinator_child.h"
 #include "everstep/observe/start_block.h"
 
 namespace everstep {

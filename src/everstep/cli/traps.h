@@ -33,8 +33,4 @@ std::vector<std::string> FindTraps(const TrapContext& context);
 // 78).
 absl::Status CheckGpus(const JobSpec& spec, int tasks, const Environment& environment, int present);
 
-// What to set or change when a program ended with these last lines, where they are well known; else
-// empty.
-std::string HintOnFailure(std::string_view last_lines);
-
 }  // namespace everstep

@@ -157,16 +157,6 @@ TEST_F(TrapsTest, GpusThatAreNotThereAreRefused) {
               HasSubstr("asks for 4 GPUs, but CUDA_VISIBLE_DEVICES has 2;"));
 }
 
-TEST(HintOnFailure, KnowsTheLastWordsThatHaveACure) {
-  EXPECT_THAT(HintOnFailure("}) with an unsupported type (<class "
-                            "'tensorflow.python.distribute.values.PerReplica'>) to a Tensor.\n"),
-              HasSubstr("TF_USE_LEGACY_KERAS=1"));
-  EXPECT_EQ(HintOnFailure("ValueError: an unsupported type\n"), "");
-  EXPECT_THAT(HintOnFailure("x\nModuleNotFoundError: No module named 'everstep_heartbeat'\n"),
-              HasSubstr("everstep python-path"));
-  EXPECT_EQ(HintOnFailure(""), "");
-}
-
 // --- the script ---
 
 TEST_F(TrapsTest, AScriptIsFoundByItsShebangToo) {

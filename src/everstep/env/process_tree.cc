@@ -152,10 +152,16 @@ int64_t ContextSwitchesOf(pid_t pid) {
 }
 
 std::vector<ProcessEntry> ListProcesses() {
+  return ListProcesses([](const ProcessEntry&) {});
+}
+
+std::vector<ProcessEntry> ListProcesses(const std::function<void(const ProcessEntry&)>& on_entry) {
   std::vector<ProcessEntry> all;
   ForEachNumber("/proc", [&](int, const char*, int64_t pid) {
     ProcessEntry entry;
-    if (ReadProcess(static_cast<pid_t>(pid), &entry)) all.push_back(entry);
+    if (!ReadProcess(static_cast<pid_t>(pid), &entry)) return;
+    on_entry(entry);
+    all.push_back(entry);
   });
   return all;
 }

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ char StateOfThreads(pid_t pid);
 int64_t ContextSwitchesOf(pid_t pid);
 
 std::vector<ProcessEntry> ListProcesses();
+// `on_entry` is called for each as soon as it was read: what else it wants to know of one that may
+// end soon it asks then.
+std::vector<ProcessEntry> ListProcesses(const std::function<void(const ProcessEntry&)>& on_entry);
 
 // Of `all`: `leader`, everything in the process group that it leads, and all that these started.
 // The leader comes first, every process after its parent.

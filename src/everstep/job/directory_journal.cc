@@ -202,6 +202,7 @@ void DirectoryJournal::Writer::End() {
   status_at_ = TimePoint();
   if (!superseded_) {
     WriteStatus();
+    if (give_up_ && options_.tidy) options_.tidy();
     absl::Status status;
     if (outcome_.has_value()) {
       outcome_->time = WallTimestamp();

@@ -20,6 +20,9 @@ namespace everstep {
 struct DirectoryJournalOptions {
   // What the disk does not let it do, once each time it begins. In the journal's thread.
   std::function<void(const std::string& line)> warn;
+  // Called at Close, while the directory is this run's and all but its end is written: to remove
+  // what processes that were killed have left half written. In the journal's thread; may be null.
+  std::function<void()> tidy;
   Duration interval = std::chrono::seconds(1);  // of renewing the term, of statuses, of retries
   Duration lease = std::chrono::seconds(3);
   int64_t most_records = 10000;  // kept while they cannot be written; then new ones are lost

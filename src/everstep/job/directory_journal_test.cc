@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
@@ -340,6 +341,26 @@ TEST_F(JournalTest, TheEndIsWrittenInOrderAndGivesUpTheTerm) {
   EXPECT_EQ((*outcome)->step, 120);
   EXPECT_THAT((*outcome)->program, ElementsAre("train", "\xff")) << "any bytes";
   EXPECT_TRUE((*NewestTerm(disk_, "/j"))->ended);
+}
+
+TEST_F(JournalTest, WhatIsHalfWrittenIsRemovedAtTheEndByTheRunThatHasTheDirectoryOnly) {
+  std::atomic<int> tidied{0};
+  options_.tidy = [&] {
+    ++tidied;
+    // Nobody can have taken the directory yet.
+    EXPECT_EQ(Text("/j/outcome.json"), "");
+  };
+  Open();
+  EXPECT_EQ(tidied, 0);
+  EXPECT_TRUE(Close(JobOutcome{}));
+  EXPECT_EQ(tidied, 1);
+  EXPECT_NE(Text("/j/outcome.json"), "");
+
+  Open();
+  ASSERT_TRUE(disk_.RemoveTree("/j/terms").ok());
+  ASSERT_TRUE(Await([&] { return journal_->superseded(); }));
+  (void)Close(JobOutcome{});
+  EXPECT_EQ(tidied, 1);
 }
 
 TEST_F(JournalTest, WithoutAnEndTheTermIsNotGivenUp) {

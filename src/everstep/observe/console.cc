@@ -18,7 +18,8 @@ Console::~Console() { ClearProgress(); }
 
 void Console::ProcessLine(std::string_view process, bool error, std::string_view text) {
   std::lock_guard<std::mutex> lock(mutex_);
-  Line(error ? err_ : out_, absl::StrCat(ToAbsl(process), " | ", ToAbsl(text), "\n"));
+  Line(error ? err_ : out_,
+       absl::StrCat(ToAbsl(process), process.empty() ? "" : " | ", ToAbsl(text), "\n"));
 }
 
 void Console::Say(std::string_view text) {

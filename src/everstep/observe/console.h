@@ -19,7 +19,8 @@ class Console {
   Console(int out, int err, const Clock& clock, Duration patience = std::chrono::seconds(1));
   ~Console();  // takes the bar off the screen
 
-  // "worker:0 | text", to `out` or `err` as the process wrote it.
+  // "worker:0 | text", to `out` or `err` as the process wrote it; the text alone when `process` is
+  // empty.
   void ProcessLine(std::string_view process, bool error, std::string_view text);
   // A text of the launcher itself, to `err`; its end is added unless it is there.
   void Say(std::string_view text);

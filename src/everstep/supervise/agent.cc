@@ -136,11 +136,7 @@ void Agent::ReapExited() {
   }
   // Orphans that came to us; whoever spawned them is gone.
   while (const pid_t pid = ExitedChild()) {
-    const bool ours = (options_.coordinator != nullptr && options_.coordinator->pid() == pid) ||
-                      std::any_of(children_.begin(), children_.end(), [pid](const auto& entry) {
-                        return entry.second.process.pid() == pid;
-                      });
-    if (ours) break;  // seen the next time round
+    if (IsKnown(pid)) break;  // seen the next time round
     ReapChild(pid);
   }
 }
@@ -185,6 +181,7 @@ void Agent::OnOrder(const TakeStacks& take) {
     link_->Send(Stacks{take.incarnation, "it has ended\n", ""});
     return;
   }
+  it->second.looked_at = true;
   const std::string& log = it->second.log_path;
   const std::string path = log.empty() ? ""
                                        : absl::StrCat(log.substr(0, log.rfind('/')), "/stacks-",

@@ -60,6 +60,8 @@ struct AgentOptions {
 class AgentView {
  public:
   virtual ~AgentView() = default;
+  // A process of it begins. On the thread of the agent.
+  virtual void Begins(const Spawn&) {}
   virtual void Line(const Task& task, OutputStream stream, std::string_view line) = 0;
   // Whether it wants the lines of the stream as they are, and not as a terminal may get them. Asked
   // once.
@@ -84,6 +86,7 @@ struct AgentResult {
   // Of each task that ran on this host, the log of its last process. A process that printed nothing
   // has no such file.
   std::map<Task, std::string> logs;
+  std::string job_directory;  // as the newest process was told it; empty: none was started
 };
 
 class Agent {
@@ -108,6 +111,7 @@ class Agent {
     TimePoint started;
     std::optional<int64_t> oom_kills;  // when it was started
     bool told = false;                 // to leave
+    bool looked_at = false;            // its stacks were taken, or are
     std::optional<Deadline> kill_at;
     // It has ended; what it has left may end by itself until then, or until kill_at if it was told
     // to leave.
@@ -138,6 +142,7 @@ class Agent {
   // Whether what the child has left still has time; tells it to leave.
   bool MaySave(Child& child, const std::vector<ProcessEntry>& left);
   Remains LeftBy(Incarnation incarnation, Child& child) const;
+  bool IsKnown(pid_t pid) const;
   void OnExit(Incarnation incarnation, Child& child, int status);
   void TellNews();  // what was seen, and stacks
   void TellPorts();

@@ -151,6 +151,8 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
     watch_->Remove(spawn.incarnation);
     return process.status();
   }
+  view_->Begins(spawn);
+  result_.job_directory = job;
   LogPaths logs;
   if (!job.empty()) logs.log = LogPath(job, spawn.task, spawn.incarnation);
   const auto debug = spawn.settings.find("EVERSTEP_DEBUG_LIBS");
@@ -172,30 +174,33 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
 
 Agent::Remains Agent::LeftBy(Incarnation incarnation, Child& child) const {
   Remains remains;
-  const std::vector<ProcessEntry> all = ListProcesses();
   const pid_t self = OwnPid();
-  for (const ProcessEntry& orphan : all) {
+  std::vector<pid_t> its;
+  const std::vector<ProcessEntry> all = ListProcesses([&](const ProcessEntry& orphan) {
     // Whoever outlives the one that started it is ours, as we are a subreaper.
-    if (orphan.parent != self) continue;
-    if (options_.coordinator != nullptr && orphan.pid == options_.coordinator->pid()) continue;
-    const bool known = std::any_of(
-        children_.begin(), children_.end(),
-        [&orphan](const auto& entry) { return entry.second.process.pid() == orphan.pid; });
-    if (known) continue;
-    if (orphan.group != child.process.pid()) {
-      const std::optional<std::string> mark = VariableOf(orphan.pid, "EVERSTEP_INCARNATION");
-      // It may have ended since it was listed, and what it started came after the list; or it is
-      // within exec. The next list will tell.
-      if (!mark.has_value() && child.unmarked.emplace(orphan.pid, orphan.start_time).second) {
-        remains.unclear = true;
-      }
-      if (mark != absl::StrCat(incarnation)) continue;
+    if (orphan.parent != self || IsKnown(orphan.pid)) return;
+    if (orphan.group == child.process.pid()) return its.push_back(orphan.pid);
+    const std::optional<std::string> mark = VariableOf(orphan.pid, "EVERSTEP_INCARNATION");
+    if (mark == absl::StrCat(incarnation)) return its.push_back(orphan.pid);
+    // It may have ended since it was listed, and what it started came too late for the list; or it
+    // is within exec. The next list will tell.
+    if (!mark.has_value() && child.unmarked.emplace(orphan.pid, orphan.start_time).second) {
+      remains.unclear = true;
     }
-    for (const ProcessEntry& entry : TreeOf(orphan.pid, all)) {
+  });
+  for (const pid_t orphan : its) {
+    for (const ProcessEntry& entry : TreeOf(orphan, all)) {
       if (entry.lives()) remains.left.push_back(entry);
     }
   }
   return remains;
+}
+
+// One that this agent started, or the coordinator.
+bool Agent::IsKnown(pid_t pid) const {
+  if (options_.coordinator != nullptr && pid == options_.coordinator->pid()) return true;
+  return std::any_of(children_.begin(), children_.end(),
+                     [pid](const auto& entry) { return entry.second.process.pid() == pid; });
 }
 
 // A shell dies of SIGTERM while the program that it wraps still saves its work.
@@ -220,7 +225,7 @@ bool Agent::Settle(Incarnation incarnation, Child& child) {
   const TimePoint now = RealClock().Now();
   if (left.empty() && !unclear) return true;
   if (!child.settles_at.has_value()) child.settles_at = now + kSettling;
-  if (left.empty()) return now >= *child.settles_at;
+  if (left.empty()) return now >= *child.settles_at + kMoments;
   if (MaySave(child, left)) return false;
   if (!child.told && now < *child.settles_at) return false;
   if (!child.told) child.left = Describe(left);
@@ -272,7 +277,13 @@ bool Agent::KilledForMemory(const Child& child, int status) {
 void Agent::TellNews() {
   for (Stacks& stacks : stacks_.Take()) link_->Send(std::move(stacks));
   if (watch_ == nullptr) return;
-  for (AgentMessage& message : watch_->Take()) link_->Send(std::move(message));
+  for (AgentMessage& message : watch_->Take()) {
+    const auto* vitals = std::get_if<Vitals>(&message);
+    const auto child = vitals == nullptr ? children_.end() : children_.find(vitals->incarnation);
+    // It stands still by our own doing.
+    if (child != children_.end() && child->second.looked_at) continue;
+    link_->Send(std::move(message));
+  }
   for (Note& note : watch_->TakeNotes()) link_->Send(std::move(note));
 }
 

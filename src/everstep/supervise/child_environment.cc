@@ -13,6 +13,7 @@
 #include "everstep/base/status.h"
 #include "everstep/cluster/tf_config.h"
 #include "everstep/env/socket.h"
+#include "everstep/job/directory.h"
 
 namespace everstep {
 namespace {
@@ -172,7 +173,7 @@ absl::Status ShareGpus(const Spawn& spawn, const ChildContext& context, Variable
 void ChooseThreads(const Spawn& spawn, const ChildContext& context, Variables* variables) {
   const auto threads = spawn.settings.find("EVERSTEP_THREADS_PER_REPLICA");
   if (threads == spawn.settings.end()) return;
-  if (!IsForeign(spawn) || context.inherited.count("OMP_NUM_THREADS") == 0) {
+  if (context.native || !IsForeign(spawn) || context.inherited.count("OMP_NUM_THREADS") == 0) {
     (*variables)["OMP_NUM_THREADS"] = threads->second;
   }
   // Threads that spin while they wait take the core from the ones that work, on a full machine.
@@ -198,8 +199,11 @@ absl::StatusOr<Variables> ChildEnvironment(const Spawn& spawn, const ChildContex
   for (const auto& [name, value] : spawn.settings) variables[name] = value;
   variables["EVERSTEP_COORDINATOR"] = context.coordinator;
   variables["EVERSTEP_INCARNATION"] = absl::StrCat(spawn.incarnation);
-  variables["EVERSTEP_SECRET_FILE"] = context.secret_file;
   if (!context.job_directory.empty()) variables["EVERSTEP_JOB_DIR"] = context.job_directory;
+  const auto directory = variables.find("EVERSTEP_JOB_DIR");
+  variables["EVERSTEP_SECRET_FILE"] = !context.secret_file.empty() || directory == variables.end()
+                                          ? context.secret_file
+                                          : SecretPath(std::string(directory->second));
 
   ExemptFromProxies(HostsOf(spawn.cluster, context.coordinator), &variables);
   if (!spawn.cluster.jobs.empty()) {

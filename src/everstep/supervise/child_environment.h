@@ -15,9 +15,10 @@ namespace everstep {
 struct ChildContext {
   std::map<std::string, std::string> inherited;  // of the agent
   std::string coordinator;                       // "host:port"
-  std::string secret_file;
+  std::string secret_file;    // empty: the one in the job directory that the settings name
   std::string job_directory;  // as this host sees it; empty: as the settings say
   std::string processor;      // env's ProcessorCapability()
+  bool native = false;        // the program is known to be made with Everstep
   // Of this machine; others in tests.
   std::function<int()> count_gpus = [] { return CountGpus(); };
   std::function<std::string(const std::string& address)> interface_of = InterfaceOf;

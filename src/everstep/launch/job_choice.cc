@@ -1,10 +1,10 @@
-// cli: which job.
-#include "everstep/cli/job_choice.h"
+// launch: which job.
+#include "everstep/launch/job_choice.h"
 
 #include "absl/strings/str_cat.h"
+#include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/checkpoint/find.h"
-#include "everstep/cli/command.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
 #include "everstep/job/resume.h"
@@ -12,6 +12,10 @@
 
 namespace everstep {
 namespace {
+
+absl::Status UsageError(const std::string& text) {
+  return WithExitCode(absl::InvalidArgumentError(text), kExitUsage);
+}
 
 // A new job whose state begins as a checkpoint says. What belongs for life to the job of the
 // checkpoint belongs to this one, too: with another seed or R it would be another training.
@@ -48,10 +52,6 @@ bool WasGang(FileSystem& fs, const std::string& job) {
 }
 
 }  // namespace
-
-const char kResumeHelp[] =
-    "go on with the job in DIR (latest: the newest one under runs/) from its newest good "
-    "checkpoint, or from exactly the one that is named";
 
 absl::StatusOr<JobChoice> ChooseJob(const std::string& resume,
                                     const std::map<std::string, std::string>& flags,

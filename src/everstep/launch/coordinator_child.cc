@@ -1,5 +1,5 @@
-// cli: starting the coordinator's process.
-#include "everstep/cli/coordinator_child.h"
+// launch: starting the coordinator's process.
+#include "everstep/launch/coordinator_child.h"
 
 #include <signal.h>
 
@@ -13,7 +13,6 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/env/clock.h"
-#include "everstep/env/environment.h"
 #include "everstep/env/pipe.h"
 #include "everstep/env/poll.h"
 #include "everstep/job/resolved.h"
@@ -21,8 +20,6 @@
 namespace everstep {
 namespace {
 
-constexpr int kAnnounceFd = 3;  // of the child
-constexpr int kRunFd = 4;
 constexpr Duration kStart = std::chrono::seconds(20);
 
 // The next line, without its end.
@@ -75,22 +72,20 @@ absl::StatusOr<int> Announcement(int fd, SignalQueue* signals) {
 }
 
 absl::StatusOr<CoordinatorChild> StartAt(const HostPort& listen, const CoordinatorPlan& plan,
-                                         const JobDirectory& job, SignalQueue* signals) {
+                                         const CoordinatorCommand& command, const JobDirectory& job,
+                                         SignalQueue* signals) {
   EV_ASSIGN_OR_RETURN(Pipe announce, MakePipe());
   EV_ASSIGN_OR_RETURN(Pipe run, MakePipe());
   SpawnOptions options;
-  options.argv = {ProgramPath(),   "coordinator",
-                  "--resolved",    absl::StrCat(kRunFd),
-                  "--job-dir",     job.path(),
-                  "--listen",      listen.ToString(),
-                  "--announce-fd", absl::StrCat(kAnnounceFd)};
-  options.environment = CurrentEnvironment();
+  options.argv = command.argv;
+  options.environment = command.environment;
   options.descriptors = {{announce.write.get(), kAnnounceFd}, {run.read.get(), kRunFd}};
   options.parent_death_signal = SIGKILL;  // it has nothing to finish
   EV_ASSIGN_OR_RETURN(Process process, Process::Spawn(options));
   announce.write.Reset();
   run.read.Reset();
-  WriteAll(run.write.get(), ToResolvedJson(job.run()));
+  WriteAll(run.write.get(), absl::StrCat(listen.ToString(), "\n", plan.chiefs, "\n", plan.cluster,
+                                         "\n", ToResolvedJson(job.run())));
   run.write.Reset();
   EV_ASSIGN_OR_RETURN(const int port, Announcement(announce.read.get(), signals));
   return CoordinatorChild{std::move(process), HostPort{plan.dial_host, port}.ToString()};
@@ -99,14 +94,30 @@ absl::StatusOr<CoordinatorChild> StartAt(const HostPort& listen, const Coordinat
 }  // namespace
 
 absl::StatusOr<CoordinatorChild> StartCoordinator(const CoordinatorPlan& plan,
+                                                  const CoordinatorCommand& command,
                                                   const JobDirectory& job, SignalQueue* signals) {
-  auto started = StartAt(plan.listen, plan, job, signals);
+  auto started = StartAt(plan.listen, plan, command, job, signals);
   // Another job may have taken the port since it was looked at.
   if (started.ok() || !plan.any_port || !absl::IsUnavailable(started.status()) ||
       plan.listen.port == 0) {
     return started;
   }
-  return StartAt({plan.listen.host, 0}, plan, job, signals);
+  return StartAt({plan.listen.host, 0}, plan, command, job, signals);
+}
+
+absl::StatusOr<CoordinatorOrder> ReadOrder(int fd) {
+  std::string text;
+  char bytes[4096];
+  for (ptrdiff_t n; (n = ReadSome(fd, bytes, sizeof bytes)) > 0;) text.append(bytes, n);
+  UniqueFd(fd).Reset();
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('\n', 3));
+  int chiefs = 0;
+  if (parts.size() != 4 || !absl::SimpleAtoi(parts[1], &chiefs)) {
+    return absl::InternalError("the coordinator was not told what to coordinate");
+  }
+  EV_ASSIGN_OR_RETURN(ResolvedJob run, FromResolvedJson(parts[3], "the run"));
+  return CoordinatorOrder{JobDirectory::Of(RealFileSystem(), std::move(run)), parts[0], parts[2],
+                          chiefs};
 }
 
 void SayWaiting(int fd, const std::string& text, Duration at_most) {

@@ -1,4 +1,4 @@
-// cli: which job `run` and `coordinator` are about: a new one, or one that goes on.
+// launch: which job it is about: a new one, or one that goes on.
 #pragma once
 
 #include <map>
@@ -24,7 +24,5 @@ absl::StatusOr<JobChoice> ChooseJob(const std::string& resume,
 
 // "the job DIR is done already: 2350 steps, 2026-11-30T19:50:00.000Z".
 std::string FinishedNote(const JobDirectory& job);
-
-extern const char kResumeHelp[];
 
 }  // namespace everstep

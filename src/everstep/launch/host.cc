@@ -1,5 +1,5 @@
-// cli: being the agent of this host.
-#include "everstep/cli/host.h"
+// launch: being the agent of this host.
+#include "everstep/launch/host.h"
 
 #include <optional>
 
@@ -10,8 +10,6 @@
 #include "absl/strings/str_split.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
-#include "everstep/cli/command.h"
-#include "everstep/cli/traps.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/poll.h"
@@ -19,16 +17,24 @@
 #include "everstep/env/terminal.h"
 #include "everstep/job/directory.h"
 #include "everstep/job/incident_log.h"
+#include "everstep/launch/hint.h"
+#include "everstep/launch/version.h"
 
 namespace everstep {
 namespace {
 
 class TerminalView : public AgentView {
  public:
-  explicit TerminalView(Console* console) : console_(console) {}
+  TerminalView(Console* console, bool in_its_place)
+      : console_(console), in_its_place_(in_its_place) {}
+
+  void Begins(const Spawn& spawn) override {
+    const bool chief = spawn.cluster.NumTasks("chief") > 0;
+    first_trainer_ = spawn.task == Task{chief ? "chief" : "worker", 0};
+  }
 
   void Line(const Task& task, OutputStream stream, std::string_view line) override {
-    console_->ProcessLine(task.ToString(), stream == OutputStream::kErr, line);
+    console_->ProcessLine(in_its_place_ ? "" : task.ToString(), stream == OutputStream::kErr, line);
   }
 
   bool WantsRaw(OutputStream stream) const override {
@@ -36,6 +42,7 @@ class TerminalView : public AgentView {
   }
 
   void ShowProgress(const Progress& progress) override {
+    if (in_its_place_ && !first_trainer_) return;
     console_->ShowProgress(progress.scalars, progress.workers);
   }
 
@@ -43,6 +50,8 @@ class TerminalView : public AgentView {
 
  private:
   Console* const console_;
+  const bool in_its_place_;
+  bool first_trainer_ = false;
 };
 
 std::string Indented(absl::string_view lines) {
@@ -88,18 +97,26 @@ absl::Status CheckProgram(const std::vector<std::string>& program) {
 
 absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedProcess& self,
                                     Console* console) {
-  EV_ASSIGN_OR_RETURN(PortReservation ports, ReservePorts(options.port_range.first,
-                                                          options.port_range.last, options.slots));
+  std::optional<PortReservation> ports;
+  std::vector<int> numbers;
+  if (options.claim.has_value() && options.claim->port != 0) {
+    numbers = {options.claim->port};
+  } else {
+    EV_ASSIGN_OR_RETURN(
+        ports, ReservePorts(options.port_range.first, options.port_range.last, options.slots));
+    numbers = ports->ports();
+  }
   AgentOptions agent_options;
   agent_options.program = options.program;
   agent_options.context = {CurrentEnvironment(), options.coordinator, options.secret_file,
                            options.job_directory, ProcessorCapability()};
+  agent_options.context.native = options.in_its_place;
   agent_options.grace = options.grace;
   agent_options.signals = self.signals;
   agent_options.parent = self.guardian;
   agent_options.coordinator = options.coordinator_process;
-  agent_options.ports = &ports;
-  TerminalView view(console);
+  if (ports.has_value()) agent_options.ports = &*ports;
+  TerminalView view(console, options.in_its_place);
   Agent agent(std::move(agent_options), &view);
 
   Register me;
@@ -107,8 +124,13 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
   me.host = HostIdentity();
   me.address = options.address;
   me.slots = options.slots;
-  me.ports = ports.ports();
+  me.ports = std::move(numbers);
   me.version = kVersion;
+  me.pid = self.guardian;
+  if (options.claim.has_value()) {
+    me.task = options.claim->task;
+    me.cluster = options.claim->cluster;
+  }
   AgentLinkOptions link_options{options.coordinator, options.credentials, std::move(me),
                                 options.connect_timeout, [&agent] { agent.Wake(); }};
   EV_ASSIGN_OR_RETURN(std::unique_ptr<AgentLink> link, ConnectAgent(std::move(link_options)));

@@ -1,11 +1,13 @@
-// cli: what `run` and `agent` share: being the agent of this host, at a terminal.
+// launch: being the agent of this host, at a terminal.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "everstep/base/task.h"
 #include "everstep/env/file.h"
 #include "everstep/env/process.h"
 #include "everstep/job/spec.h"
@@ -15,6 +17,13 @@
 #include "everstep/wire/credentials.h"
 
 namespace everstep {
+
+// The task that the one slot of this host is for.
+struct HostClaim {
+  Task task;
+  std::string cluster = "";  // of the trainers, as WriteCluster gives it; empty: not known
+  int port = 0;              // of the task in the cluster; 0: a free one
+};
 
 struct HostOptions {
   std::vector<std::string> program;
@@ -27,6 +36,10 @@ struct HostOptions {
   PortRange port_range = {};
   Duration grace{};
   Duration connect_timeout = std::chrono::seconds(10);
+  std::optional<HostClaim> claim = {};
+  // The program was started by hand, and this process is in its place: it prints what its one task
+  // prints as if it were that, and the bar of progress only where the task is the first trainer.
+  bool in_its_place = false;
   Process* coordinator_process = nullptr;  // where this host runs it
 };
 

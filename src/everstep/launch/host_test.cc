@@ -1,5 +1,5 @@
-// cli: rules of what is said at a job's end.
-#include "everstep/cli/host.h"
+// launch: rules of what is said at a job's end.
+#include "everstep/launch/host.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
