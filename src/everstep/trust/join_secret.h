@@ -1,6 +1,6 @@
-// trust: the join secret of a user: what processes that somebody starts by hand show the coordinator
-// of a job whose own secret they cannot have yet. It is the same for all jobs of the user, on all
-// hosts that share the file.
+// trust: the join secret of a user: what processes that somebody starts by hand show the
+// coordinator of a job whose own secret they cannot have yet. It is the same for all jobs of the
+// user, on all hosts that share the file.
 #pragma once
 
 #include <functional>
