@@ -127,6 +127,8 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
                            options.job_directory, ProcessorCapability()};
   agent_options.context.native = options.in_its_place;
   agent_options.grace = options.grace;
+  // Whoever kills a process that was started by hand means the task that it is.
+  if (options.in_its_place) agent_options.orphan_grace = Duration::zero();
   agent_options.signals = self.signals;
   agent_options.parent = self.guardian;
   agent_options.coordinator = options.coordinator_process;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
+#include "everstep/cluster/interfaces.h"
 #include "everstep/cluster/tf_config.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
@@ -81,6 +82,15 @@ Task FirstTrainer(const ClusterSpec& cluster) {
   return {cluster.NumTasks("chief") > 0 ? "chief" : "worker", 0};
 }
 
+// Equal for equal clusters of trainers.
+std::string TrainersText(const ClusterSpec& cluster) {
+  ClusterSpec trainers;
+  for (const auto& [type, addresses] : cluster.jobs) {
+    if (type == "chief" || type == "worker") trainers.jobs[type] = addresses;
+  }
+  return WriteTfConfig(trainers, FirstTrainer(cluster));
+}
+
 bool OnOneHost(const ClusterSpec& cluster) {
   std::string first;
   for (const auto& [type, addresses] : cluster.jobs) {
@@ -146,31 +156,37 @@ class Hand {
 
   // Where this process's child listens, and the coordinator that it starts.
   absl::Status FindOwnHost() {
-    if (!place_.task.has_value()) return absl::OkStatus();
+    if (place_.cluster.jobs.empty()) return absl::OkStatus();
     EV_ASSIGN_OR_RETURN(const std::string text, place_.cluster.Address(*place_.task));
     EV_ASSIGN_OR_RETURN(own_, HostPort::Parse(text));
-    EV_ASSIGN_OR_RETURN(listen_, ChosenAddress());
-    if (!listen_.empty()) return absl::OkStatus();
-    OwnHost own{NameOf(place_.source), *place_.task, text, {}, OnOneHost(place_.cluster)};
+    absl::StatusOr<std::string> listen = OwnNumber(text);
+    // Whoever chooses an interface knows that the address is not this host's own.
+    if (!listen.ok() && !absl::IsCancelled(listen.status()) &&
+        GetEnvironment("EVERSTEP_SOCKET_IFNAME").value_or("") != "") {
+      EV_ASSIGN_OR_RETURN(const auto chosen, ChooseAddress(GetEnvironment, ListInterfaces()));
+      if (chosen.has_value()) listen = chosen->address;
+    }
+    EV_ASSIGN_OR_RETURN(listen_, std::move(listen));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> OwnNumber(const std::string& address) const {
+    OwnHost own{NameOf(place_.source), *place_.task, address, {}, OnOneHost(place_.cluster)};
     absl::StatusOr<std::vector<std::string>> numbers =
         LookUp(own_.host, After(RealClock(), kLookUp), self_.signals->fd());
     if (absl::IsAborted(numbers.status())) return absl::CancelledError("told to leave");
     if (!numbers.ok()) {
-      return Annotate(numbers.status(), absl::StrCat(own.source, ", own address ", text));
+      return Annotate(numbers.status(), absl::StrCat(own.source, ", own address ", address));
     }
     own.numbers = *std::move(numbers);
-    EV_ASSIGN_OR_RETURN(listen_, ListenAddress(own, ListInterfaces()));
-    return absl::OkStatus();
+    return ListenAddress(own, ListInterfaces());
   }
-
-  // By EVERSTEP_SOCKET_IFNAME; empty: nobody chose one.
-  absl::StatusOr<std::string> ChosenAddress() { return std::string(); }
 
   absl::Status StartJob() {
     CoordinatorPlan plan;
     plan.listen = {listen_, coordinator_.port};
     plan.dial_host = coordinator_.host;
-    plan.cluster = WriteCluster(place_.cluster);
+    plan.cluster = TrainersText(place_.cluster);
     plan.chiefs = place_.cluster.NumTasks("chief");
     const absl::Status free = CheckPortFree(plan.listen);
     if (absl::IsUnavailable(free)) {
@@ -212,17 +228,24 @@ class Hand {
     for (const std::string& note : place_.notes) Say(note);
   }
 
-  HostOptions OptionsOfHost(const std::string& local) const {
+  // `local`: the address from which it reaches the coordinator.
+  absl::StatusOr<HostOptions> OptionsOfHost(const std::string& local) const {
     HostOptions host{CommandLine(), *credentials_};
     host.program[0] = ProgramPath();
     host.coordinator = place_.coordinator;
-    host.address = place_.task.has_value() ? own_.host : local;
+    host.address = local;
     host.port_range = job_->spec.port_range;
     host.grace = job_->spec.grace;
     host.connect_timeout = kConnect;
     host.in_its_place = true;
-    if (place_.task.has_value()) {
-      host.claim = HostClaim{*place_.task, WriteCluster(place_.cluster), own_.port};
+    if (place_.task.has_value()) host.claim = HostClaim{*place_.task};
+    if (!place_.cluster.jobs.empty()) {
+      host.address = own_.host;
+      host.claim->cluster = TrainersText(place_.cluster);
+      host.claim->port = own_.port;
+    } else {
+      EV_ASSIGN_OR_RETURN(const auto chosen, ChooseAddress(GetEnvironment, ListInterfaces()));
+      if (chosen.has_value()) host.address = chosen->address;
     }
     return host;
   }
@@ -233,7 +256,7 @@ class Hand {
     SayWhoIAm();
     AwaitedCoordinator awaited;
     awaited.address = coordinator_;
-    // With a cluster it is started, or named, by whoever has its first task.
+    // Unless somebody has named it, it is started by whoever has the first task.
     const bool named = GetEnvironment("EVERSTEP_COORDINATOR").value_or("") != "";
     if (!named)
       awaited.who = absl::StrCat("the process of ", FirstTrainer(place_.cluster).ToString());
@@ -248,9 +271,13 @@ class Hand {
         break;
       }
       if (!listen_.empty()) SetEnvironment(kListenHostVariable, listen_);
-      HostOptions host = OptionsOfHost(*local);
-      if (begun_.has_value()) host.coordinator_process = &begun_->coordinator.process;
-      result = BeAgent(host, self_, &console);
+      absl::StatusOr<HostOptions> host = OptionsOfHost(*local);
+      if (!host.ok()) {
+        result = host.status();
+        break;
+      }
+      if (begun_.has_value()) host->coordinator_process = &begun_->coordinator.process;
+      result = BeAgent(*host, self_, &console);
     } while (MayTryAgain(result.status(), start));
     return End(result, RealClock().Now() - start, &console);
   }
@@ -275,8 +302,8 @@ class Hand {
     SayOutcome(*result, directory, took, console);
     if (begun_.has_value() && result->code != kExitDone &&
         HasTrained(RealFileSystem(), directory)) {
-      console->Say(absl::StrCat("  to go on with it, start all tasks with EVERSTEP_RESUME=",
-                                directory, "\n"));
+      console->Say(absl::StrCat(
+          "  to go on with it, start all tasks with EVERSTEP_RESUME=", directory, "\n"));
     }
     return result->code;
   }

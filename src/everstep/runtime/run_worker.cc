@@ -13,7 +13,6 @@
 #include "everstep/base/status.h"
 #include "everstep/cluster/resolver.h"
 #include "everstep/env/environment.h"
-#include "everstep/job/spec.h"
 #include "everstep/runtime/by_hand.h"
 #include "everstep/runtime/worker_process.h"
 
@@ -24,14 +23,6 @@ int Fail(const absl::Status& status) {
   std::fprintf(stderr, "%s: %s\n", program_invocation_short_name,
                std::string(status.message()).c_str());
   return ExitCodeFor(status);
-}
-
-absl::StatusOr<Place> OwnPlace() {
-  // For the port that the coordinator has when nobody names it.
-  EV_ASSIGN_OR_RETURN(const JobSpec spec, ResolveJob({}, GetEnvironment));
-  Surroundings surroundings = RealSurroundings();
-  surroundings.control_port = spec.port.value_or(kDefaultControlPort);
-  return ResolvePlace(surroundings);
 }
 
 int Train(absl::StatusOr<std::unique_ptr<WorkerProcess>> worker,
@@ -58,7 +49,7 @@ int RunWorker(const std::function<absl::Status(Worker&)>& train) {
   if (GetEnvironment("EVERSTEP_INCARNATION").has_value()) {
     return Train(WorkerProcess::OfAgent(), train);
   }
-  const absl::StatusOr<Place> place = OwnPlace();
+  const absl::StatusOr<Place> place = ResolvePlace(RealSurroundings());
   if (!place.ok()) return Fail(place.status());
   if (!place->coordinator.empty()) return RunByHand(*place);
   return Train(WorkerProcess::Alone(*place), train);
