@@ -49,25 +49,23 @@ class Hand(unittest.TestCase):
             ev.kill_all(self.dir)
             for p in self.processes:
                 p.wait()
-                p.stdout.close()
-                p.stderr.close()
 
     # --- helpers ---
 
-    def wait_until(self, what, text, seconds=LEFT_BY):
+    def wait_until(self, what, text, seconds=LEFT_BY, ends=()):
+        """Fails at once when a process ends that is not ended by the test, or not with one of `ends`."""
         deadline = time.monotonic() + seconds
         while not what():
-            if time.monotonic() > deadline or any(p.poll() is not None and p not in self.ended for p in self.processes):
-                self.fail(f"{text}\n" + self.all_output())
+            early = [p for p in self.processes
+                     if p.poll() is not None and p.returncode not in ends and p not in self.ended]
+            if early or time.monotonic() > deadline:
+                ended = f"{early[0].task} has ended with {early[0].returncode}" if early else "too late"
+                self.fail(f"{text}: {ended}\n" + "".join(f"--- {p.task}:\n{self.output(p)}" for p in self.processes))
             time.sleep(0.02)
 
-    def all_output(self):
-        text = ""
-        for p in self.processes:
-            p.kill()
-            out, err = p.communicate()
-            text += f"--- {p.task} ({p.returncode}):\n{out}{err}"
-        return text
+    @staticmethod
+    def output(process):
+        return process.log.read_text(errors="replace")
 
     def cluster(self, n=4, chief=False, last_port=0):
         """The first half on host 0."""
@@ -86,10 +84,11 @@ class Hand(unittest.TestCase):
         environment = {**environment, "HOME": str(self.dir), "EVERSTEP_TEST_MARK": str(self.dir), **variables}
         if environment["HOME"] == "":
             del environment["HOME"]
-        process = self.hosts.popen(host, [str(word) for word in command], env=environment, cwd=self.dir,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, errors="replace")
-        process.task = task
+        log = self.dir / f"process-{len(self.processes)}.txt"
+        with open(log, "wb") as out:
+            process = self.hosts.popen(host, [str(word) for word in command], env=environment, cwd=self.dir,
+                                       stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        process.task, process.log = task, log
         self.processes.append(process)
         return process
 
@@ -119,17 +118,14 @@ class Hand(unittest.TestCase):
         return started
 
     def end(self, process, code=0, seconds=LEFT_BY):
-        """Waits for its end; all it has printed."""
-        try:
-            out, err = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.fail(f"{process.task} does not end\n" + self.all_output())
+        """Waits for its end with `code`, and until then no other ends with another; all it has printed."""
+        self.wait_until(lambda: process.poll() is not None, f"waiting for the end of {process.task}", seconds,
+                        ends=(0, code))
         self.ended.append(process)
-        process.text = out + err
         if process.returncode != code:
-            self.fail(f"{process.task} ended with {process.returncode}, not {code}\n{out}{err}\n"
-                      + "".join(getattr(p, "text", "") for p in self.processes if p is not process))
-        return process.text
+            self.fail(f"{process.task} ended with {process.returncode}, not {code}\n"
+                      + "".join(f"--- {p.task}:\n{self.output(p)}" for p in self.processes))
+        return self.output(process)
 
     def reference(self, epochs, seed=SEED):
         """The digest of the same training by `everstep run -n 4`."""
@@ -189,7 +185,7 @@ class Hand(unittest.TestCase):
         started = self.all_tasks(self.cluster(chief=True), OMP_NUM_THREADS=2)
         for process in started.values():
             self.end(process)
-        self.assertIn("test accuracy", started["chief:0"].text)
+        self.assertIn("test accuracy", self.output(started["chief:0"]))
         self.assertEqual(ev.digest(self.job), self.reference(1))
 
     def test_the_address_of_the_coordinator_alone_is_enough(self):
@@ -279,8 +275,7 @@ class Hand(unittest.TestCase):
 
     def test_who_waits_for_the_others_ends_on_sigterm_at_once(self):
         process = self.task(self.cluster(), "worker:2")
-        line = process.stderr.readline()
-        self.assertIn("worker:2 of 4 by TF_CONFIG", line)
+        self.wait_until(lambda: "worker:2 of 4 by TF_CONFIG" in self.output(process), "it does not begin")
         begin = time.monotonic()
         process.terminate()
         self.end(process, 143)
@@ -310,7 +305,7 @@ class Hand(unittest.TestCase):
     def test_a_port_that_is_taken_is_named_with_the_variable_that_chooses_another(self):
         other = self.start([sys.executable, "-c", "import socket, time; s = socket.create_server(('10.213.7.1', "
                             "29700)); print('up', flush=True); time.sleep(600)"], 0, "other")
-        self.assertEqual(other.stdout.readline(), "up\n")
+        self.wait_until(lambda: "up" in self.output(other), "the port is not taken")
         text = self.end(self.task(self.cluster(), "worker:0"), 75)
         self.assertIn("port 29700 on 10.213.7.1 is taken; choose another by EVERSTEP_PORT on all tasks", text)
         other.kill()

@@ -83,7 +83,8 @@ class Link final : public AgentLink {
     if (const auto* self = std::get_if<Register>(&message)) {
       self_ = *self;
     } else if (const auto* ports = std::get_if<Ports>(&message)) {
-      self_.ports = ports->ports;
+      // A claimed task's address is in the cluster that the others were told.
+      if (!self_.task) self_.ports = ports->ports;
     } else if (const auto* seen = std::get_if<CheckpointSeen>(&message)) {
       checkpoint_ = *seen;
       checkpoint_at_ = clock_.Now();

@@ -36,7 +36,7 @@ class AgentLink {
 
 struct AgentLinkOptions {
   std::string address;      // the coordinator's, "host:port"; looked up afresh at each attempt
-  Credentials credentials;  // the job's secret
+  Credentials credentials;  // the job's secret, or the join secret of the user
   Register self;            // said first, at each connection
   Duration connect_timeout = std::chrono::seconds(10);  // for all attempts of ConnectAgent
   // Called from another thread when an order can be taken: to wake the agent's own loop. Must not
@@ -48,7 +48,8 @@ struct AgentLinkOptions {
 // Connects, trying again until connect_timeout, and registers. From then on the link reconnects by
 // itself, registering and saying again what the agent had said.
 // Errors, naming the address: kUnavailable or kDeadlineExceeded (not reached; the last reason),
-// kPermissionDenied with exit code 78 (another secret), and as CheckAddress.
+// kPermissionDenied with exit code 78 (another job's coordinator, or another join secret), and as
+// CheckAddress.
 absl::StatusOr<std::unique_ptr<AgentLink>> ConnectAgent(AgentLinkOptions options);
 
 }  // namespace everstep

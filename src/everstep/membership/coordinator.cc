@@ -80,6 +80,7 @@ class Loop final : public Coordinator, public ControlHandler {
 
   absl::Status Begin() {
     ControlServerOptions server_options{options_.listen, options_.credentials};
+    server_options.join_secret = options_.join_secret;
     auto server = ControlServer::Start(std::move(server_options), this);
     if (!server.ok()) return server.status();
     server_ = std::move(*server);

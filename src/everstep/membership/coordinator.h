@@ -22,6 +22,8 @@ struct CoordinatorOptions {
   // Where records and the status go, and the lease to decide by; must outlive the coordinator.
   // Null: nowhere, records count as durable at once, and the lease is always held.
   Journal* journal = nullptr;
+  // Agents may prove themselves with this as well, as processes started by hand do.
+  std::optional<JobSecret> join_secret;
 };
 
 // While the lease is not held it decides nothing and tells nobody anything: what arrives waits.

@@ -101,7 +101,10 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   std::unique_ptr<AgentLink> Agent(const std::string& name, int slots) {
-    AgentLinkOptions o{address, {secret}, Register{name, "here", "127.0.0.1", slots, {}, "1"}};
+    return Agent(name, slots, secret);
+  }
+  std::unique_ptr<AgentLink> Agent(const std::string& name, int slots, const JobSecret& shown) {
+    AgentLinkOptions o{address, {shown}, Register{name, "here", "127.0.0.1", slots, {}, "1"}};
     for (int i = 0; i < slots; ++i) o.self.ports.push_back(6000 + i);
     auto link = ConnectAgent(std::move(o));
     EXPECT_TRUE(link.ok()) << link.status();
@@ -344,6 +347,16 @@ TEST_F(CoordinatorTest, AnotherSecretIsRefusedWith78AndDisturbsNobody) {
   EXPECT_THAT(std::string(stranger.status().message()), HasSubstr(address));
   agent = Agent("agent", 1);
   Await<Spawn>(*agent);
+}
+
+TEST_F(CoordinatorTest, AnAgentMayShowTheJoinSecretOfItsUser) {
+  options.join_secret = JobSecret::Generate();
+  Begin(2);
+  agent = Agent("by hand", 1, *options.join_secret);
+  EXPECT_EQ(Await<Notice>(*agent).text, "waiting for 1 more slot");
+  const auto other = Agent("of the job", 1);
+  EXPECT_EQ(Await<Spawn>(*agent).task.ToString(), "worker:0");
+  EXPECT_EQ(Await<Spawn>(*other).task.ToString(), "worker:1");
 }
 
 TEST_F(CoordinatorTest, ABusyPortIs75AndNamesTheAddress) {

@@ -19,6 +19,7 @@
 namespace everstep {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -210,6 +211,13 @@ TEST(Translation, KeepsEveryFieldOfEveryOrder) {
   auto r = std::get<Register>(*FromProto(ToProto(AgentMessage(self))));
   EXPECT_EQ(std::tie(r.agent, r.host, r.address, r.slots, r.ports, r.version),
             std::tie(self.agent, self.host, self.address, self.slots, self.ports, self.version));
+  EXPECT_FALSE(r.task);
+  self.task = Task{"chief", 0};
+  self.cluster = R"({"cluster":{"chief":["a:1"]}})";
+  self.pid = 4711;
+  r = std::get<Register>(*FromProto(ToProto(AgentMessage(self))));
+  EXPECT_EQ(std::tie(r.agent, r.ports, r.task, r.cluster, r.pid),
+            std::tie(self.agent, self.ports, self.task, self.cluster, self.pid));
   auto e = std::get<Exited>(
       *FromProto(ToProto(AgentMessage(Exited{{"worker", 1}, 7, 9, "t\xff", true, "/l"}))));
   EXPECT_EQ(std::tie(e.incarnation, e.wait_status, e.tail, e.oom, e.log),
@@ -425,6 +433,30 @@ TEST_F(LinksTest, AnAgentThatWasGivenAnotherSecretComesBackWithThat) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(std::holds_alternative<Register>(ear.Agent(2)[1].second));
   link->reset();
+}
+
+TEST_F(LinksTest, AnAgentThatComesBackClaimsWhatItClaimed) {
+  Serve();
+  AgentLinkOptions o = AgentOptions();
+  o.self.task = Task{"worker", 3};
+  o.self.cluster = "the cluster";
+  o.self.pid = 4711;
+  o.self.ports = {7777};
+  auto link = ConnectAgent(std::move(o));
+  ASSERT_TRUE(link.ok()) << link.status();
+  (*link)->Send(Ports{{8888}});
+  ear.Agent(2);
+  Fall();
+  Serve();
+  const auto said = ear.Agent(3);
+  ASSERT_GE(said.size(), 3u);
+  for (const size_t i : {size_t{0}, said.size() - 1}) {
+    const auto& self = std::get<Register>(said[i].second);
+    EXPECT_EQ(self.task, (Task{"worker", 3}));
+    EXPECT_EQ(self.cluster, "the cluster");
+    EXPECT_EQ(self.pid, 4711);
+    EXPECT_THAT(self.ports, ElementsAre(7777)) << "the others know it by that address";
+  }
 }
 
 TEST_F(LinksTest, ASpawnThatIsRepeatedComesOnceAndArrivalsWakeTheAgent) {

@@ -23,7 +23,7 @@ struct StreamCallbacks {
   std::function<void()> opened;     // both ends have proved themselves
   std::function<void(In)> message;  // after opened
   // Once, last. Never OK: an orderly end is kCancelled. kUnavailable: could not be reached or was
-  // lost; kPermissionDenied: one end does not hold the job's secret.
+  // lost; kPermissionDenied: the ends hold no secret in common.
   std::function<void(absl::Status)> closed;
 };
 

@@ -9,7 +9,9 @@
 namespace everstep {
 
 struct Credentials {
-  JobSecret secret;  // both ends prove that they hold it before anything else is said
+  // Both ends prove that they hold it before anything else is said. The job's, or an agent's join
+  // secret.
+  JobSecret secret;
   // Allows addresses beyond loopback although what is said there could be read and changed by
   // others on the network.
   bool insecure = false;

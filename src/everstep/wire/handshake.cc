@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
+
 namespace everstep {
 namespace {
 
@@ -28,8 +30,19 @@ bool Proves(const std::string& proof, const MacTag& expected) {
 
 }  // namespace
 
-ServerHandshake::ServerHandshake(const JobSecret& secret, StreamKind kind)
-    : secret_(secret), kind_(kind), mine_(MakeNonce()) {}
+// Who joins by hand cannot tell these from each other.
+std::string NoCommonSecret(StreamKind kind) {
+  if (kind == StreamKind::kWorker) return "this process does not hold the job's secret";
+  return "either it is another job's coordinator, or this process holds another join secret than "
+         "it does; see the address, and EVERSTEP_JOIN_SECRET_FILE (else ~/.everstep/join-secret) "
+         "on both hosts";
+}
+
+ServerHandshake::ServerHandshake(const JobSecret& secret, StreamKind kind, const JobSecret* join)
+    : secret_(secret),
+      join_(kind == StreamKind::kAgent ? join : nullptr),
+      kind_(kind),
+      mine_(MakeNonce()) {}
 
 wire::Challenge ServerHandshake::challenge() const {
   wire::Challenge challenge;
@@ -43,12 +56,19 @@ absl::Status ServerHandshake::Check(const wire::Answer& answer, wire::Proof* pro
     return absl::PermissionDeniedError("what it sent is not an answer to the challenge");
   }
   const auto purpose = PurposeOf(kind_);
-  if (!Proves(answer.proof(), Prove(secret_, purpose, Side::kDialer, theirs, mine_))) {
-    return absl::PermissionDeniedError("it does not hold the secret of this job");
+  for (const JobSecret* secret : {&secret_, join_}) {
+    if (secret == nullptr ||
+        !Proves(answer.proof(), Prove(*secret, purpose, Side::kDialer, theirs, mine_))) {
+      continue;
+    }
+    const MacTag tag = Prove(*secret, purpose, Side::kListener, theirs, mine_);
+    proof->set_proof(Bytes(tag.data(), tag.size()));
+    return absl::OkStatus();
   }
-  const MacTag tag = Prove(secret_, purpose, Side::kListener, theirs, mine_);
-  proof->set_proof(Bytes(tag.data(), tag.size()));
-  return absl::OkStatus();
+  return absl::PermissionDeniedError(join_ == nullptr
+                                         ? "it does not hold the secret of this job"
+                                         : "it holds neither the secret of this job nor the join "
+                                           "secret of the user who runs it");
 }
 
 ClientHandshake::ClientHandshake(const JobSecret& secret, StreamKind kind)
@@ -68,7 +88,8 @@ absl::Status ClientHandshake::Answer(const wire::Challenge& challenge, wire::Ans
 absl::Status ClientHandshake::Check(const wire::Proof& proof) const {
   if (!challenged_ ||
       !Proves(proof.proof(), Prove(secret_, PurposeOf(kind_), Side::kListener, mine_, theirs_))) {
-    return absl::PermissionDeniedError("the other end does not hold the secret of this job");
+    return absl::PermissionDeniedError(
+        absl::StrCat("what answers there does not prove itself: ", NoCommonSecret(kind_)));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,8 @@
 // the server: Proof. The kind of stream is part of what is proved.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "everstep/trust/secret.h"
 #include "everstep/wire/control.pb.h"
@@ -13,15 +15,21 @@ namespace everstep {
 
 enum class StreamKind { kWorker, kAgent };
 
+// For whoever is refused: what is wrong when the ends of a stream of that kind hold no secret in
+// common.
+std::string NoCommonSecret(StreamKind kind);
+
 class ServerHandshake {
  public:
-  ServerHandshake(const JobSecret& secret, StreamKind kind);
+  // `join`: a second secret that will do as well, for agents only; null: none. Both outlive this.
+  ServerHandshake(const JobSecret& secret, StreamKind kind, const JobSecret* join = nullptr);
   wire::Challenge challenge() const;
-  // kPermissionDenied when `answer` does not show the secret; else fills `proof`.
+  // kPermissionDenied when `answer` shows neither; else fills `proof`, by the one it shows.
   absl::Status Check(const wire::Answer& answer, wire::Proof* proof) const;
 
  private:
   const JobSecret& secret_;
+  const JobSecret* const join_;
   const StreamKind kind_;
   const Nonce mine_;
 };

@@ -170,8 +170,9 @@ grpc::ServerBidiReactor<In, Out>* Server::Accept(grpc::CallbackServerContext* co
     Refused(peer, why);
     return new Refusal<In, Out>(why);
   }
+  const JobSecret* join = options_.join_secret ? &*options_.join_secret : nullptr;
   auto session =
-      std::make_shared<SessionType>(context, options_.credentials.secret, handler_, this);
+      std::make_shared<SessionType>(context, options_.credentials.secret, join, handler_, this);
   session->peer = peer;
   session->since = RealClock().Now();
   {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -32,6 +33,9 @@ struct ControlServerOptions {
   Credentials credentials;
   Duration proof_deadline = std::chrono::seconds(5);  // a stream that is not proven by then is cut
   int max_unproven = 64;                              // streams that may be unproven at once
+  // Another secret with which streams of agents, but not of workers, may prove themselves; this end
+  // then proves itself with the same.
+  std::optional<JobSecret> join_secret;
 };
 
 class ControlServer {

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "everstep/env/clock.h"
 #include "everstep/wire/grpc_glue.h"
 #include "everstep/wire/handshake.h"
@@ -44,9 +45,9 @@ class SessionOwner {
 template <typename In, typename Out, StreamKind kKind>
 class Session final : public grpc::ServerBidiReactor<In, Out>, public SessionBase {
  public:
-  Session(grpc::CallbackServerContext* context, const JobSecret& secret, ControlHandler* handler,
-          SessionOwner* owner)
-      : context_(context), handler_(handler), owner_(owner), handshake_(secret, kKind) {}
+  Session(grpc::CallbackServerContext* context, const JobSecret& secret, const JobSecret* join,
+          ControlHandler* handler, SessionOwner* owner)
+      : context_(context), handler_(handler), owner_(owner), handshake_(secret, kKind, join) {}
 
   // `self` keeps the session until gRPC is done with it.
   void Begin(std::shared_ptr<Session> self) {
@@ -145,7 +146,7 @@ class Session final : public grpc::ServerBidiReactor<In, Out>, public SessionBas
     if (!status.ok()) {
       owner_->Refused(peer, status);
       CloseAfterSent(absl::PermissionDeniedError(
-          "the coordinator did not accept the proof: this process does not hold the job's secret"));
+          absl::StrCat("the coordinator did not accept the proof: ", NoCommonSecret(kKind))));
       return false;
     }
     Queue(std::move(proof));

@@ -21,6 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 constexpr Duration kLong = std::chrono::seconds(20);
 
@@ -65,6 +66,25 @@ class Recorder : public ControlHandler, public Watched {
   std::vector<std::string> agents;
   std::vector<SessionId> closed;
   std::set<SessionId> spoke;
+};
+
+struct Agent : Watched {
+  Agent(const std::string& address, const JobSecret& secret) {
+    StreamCallbacks<wire::ToAgent> callbacks;
+    callbacks.opened = [this] { Do([&] { opened = true; }); };
+    callbacks.closed = [this](absl::Status why) { Do([&] { end = why; }); };
+    auto result = OpenAgentStream({address, {secret}}, std::move(callbacks));
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (result.ok()) stream = std::move(*result);
+  }
+  void Registers(const std::string& name) {
+    wire::FromAgent message;
+    message.mutable_register_()->set_agent(name);
+    stream->Send(message);
+  }
+  bool opened = false;
+  std::optional<absl::Status> end;
+  std::unique_ptr<ControlStream<wire::FromAgent>> stream;  // last: ends first
 };
 
 struct Client : Watched {
@@ -178,6 +198,54 @@ TEST_F(WireTest, AClientWithAnotherSecretIsDroppedBeforeItSaysAnything) {
   client.SendBeat(2);
   ASSERT_TRUE(recorder.Wait([&] { return !recorder.steps.empty(); }));
   EXPECT_THAT(recorder.steps, ElementsAre(2));
+}
+
+TEST_F(WireTest, AnAgentMayProveItselfWithEitherSecret) {
+  const JobSecret join = JobSecret::Generate();
+  ControlServerOptions options{"127.0.0.1:0", {secret}};
+  options.join_secret = join;
+  Serve(std::move(options));
+  Agent of_job(address, secret), by_hand(address, join);
+  of_job.Registers("of job");
+  by_hand.Registers("by hand");
+  ASSERT_TRUE(recorder.Wait([&] { return recorder.agents.size() == 2; }));
+  EXPECT_THAT(recorder.agents, UnorderedElementsAre("of job", "by hand"));
+  // They have seen a proof by the secret that they hold.
+  EXPECT_TRUE(of_job.Wait([&] { return of_job.opened; }));
+  EXPECT_TRUE(by_hand.Wait([&] { return by_hand.opened; }));
+}
+
+TEST_F(WireTest, AnAgentWithNeitherSecretIsToldBothPossibilities) {
+  ControlServerOptions options{"127.0.0.1:0", {secret}};
+  options.join_secret = JobSecret::Generate();
+  for (const bool join_there : {true, false}) {
+    if (!join_there) options.join_secret.reset();
+    Serve(options);
+    Agent stranger(address, JobSecret::Generate());
+    stranger.Registers("stranger");
+    ASSERT_TRUE(stranger.Wait([&] { return stranger.end.has_value(); }));
+    EXPECT_EQ(stranger.end->code(), absl::StatusCode::kPermissionDenied);
+    const std::string text(stranger.end->message());
+    EXPECT_THAT(text, HasSubstr(address));
+    EXPECT_THAT(text, HasSubstr("another job's coordinator"));
+    EXPECT_THAT(text, HasSubstr("another join secret"));
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+    EXPECT_FALSE(stranger.opened);
+    EXPECT_THAT(recorder.agents, IsEmpty());
+  }
+}
+
+TEST_F(WireTest, AWorkerNeedsTheSecretOfTheJob) {
+  const JobSecret join = JobSecret::Generate();
+  ControlServerOptions options{"127.0.0.1:0", {secret}};
+  options.join_secret = join;
+  Serve(std::move(options));
+  Client stranger(address, join);
+  stranger.SendBeat(1);
+  ASSERT_TRUE(stranger.Wait([&] { return stranger.end.has_value(); }));
+  EXPECT_EQ(stranger.end->code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(stranger.end->message()), HasSubstr("does not hold the job's secret"));
+  EXPECT_THAT(recorder.steps, IsEmpty());
 }
 
 TEST_F(WireTest, BytesThatAreNotOursHurtNobody) {
@@ -320,6 +388,19 @@ TEST(Handshake, AProofForOneKindOfStreamIsNoneForAnother) {
   wire::Proof proof;
   ASSERT_TRUE(client.Answer(server.challenge(), &answer).ok());
   EXPECT_FALSE(server.Check(answer, &proof).ok());
+}
+
+TEST(Handshake, TheJoinSecretIsAnsweredByTheJoinSecret) {
+  const JobSecret ours = JobSecret::Generate(), join = JobSecret::Generate();
+  for (const bool by_join : {true, false}) {
+    ServerHandshake server(ours, StreamKind::kAgent, &join);
+    ClientHandshake client(by_join ? join : ours, StreamKind::kAgent);
+    wire::Answer answer;
+    wire::Proof proof;
+    ASSERT_TRUE(client.Answer(server.challenge(), &answer).ok());
+    EXPECT_TRUE(server.Check(answer, &proof).ok());
+    EXPECT_TRUE(client.Check(proof).ok());
+  }
 }
 
 TEST(Handshake, AProofBeforeTheChallengeAndASecondChallengeAreRefused) {
