@@ -82,15 +82,6 @@ Task FirstTrainer(const ClusterSpec& cluster) {
   return {cluster.NumTasks("chief") > 0 ? "chief" : "worker", 0};
 }
 
-// Equal for equal clusters of trainers.
-std::string TrainersText(const ClusterSpec& cluster) {
-  ClusterSpec trainers;
-  for (const auto& [type, addresses] : cluster.jobs) {
-    if (type == "chief" || type == "worker") trainers.jobs[type] = addresses;
-  }
-  return WriteTfConfig(trainers, FirstTrainer(cluster));
-}
-
 bool OnOneHost(const ClusterSpec& cluster) {
   std::string first;
   for (const auto& [type, addresses] : cluster.jobs) {
@@ -186,7 +177,7 @@ class Hand {
     CoordinatorPlan plan;
     plan.listen = {listen_, coordinator_.port};
     plan.dial_host = coordinator_.host;
-    plan.cluster = TrainersText(place_.cluster);
+    plan.cluster = WriteCluster(place_.cluster);
     plan.chiefs = place_.cluster.NumTasks("chief");
     const absl::Status free = CheckPortFree(plan.listen);
     if (absl::IsUnavailable(free)) {
@@ -241,7 +232,7 @@ class Hand {
     if (place_.task.has_value()) host.claim = HostClaim{*place_.task};
     if (!place_.cluster.jobs.empty()) {
       host.address = own_.host;
-      host.claim->cluster = TrainersText(place_.cluster);
+      host.claim->cluster = WriteCluster(place_.cluster);
       host.claim->port = own_.port;
     } else {
       EV_ASSIGN_OR_RETURN(const auto chosen, ChooseAddress(GetEnvironment, ListInterfaces()));
