@@ -11,6 +11,8 @@ packages=(
   libc-ares-dev libdw-dev libbz2-dev libsnappy-dev nlohmann-json3-dev rapidjson-dev libcli11-dev libfmt-dev libspdlog-dev
   # tests: two "hosts" on one machine, pinned workers, a terminal
   libgtest-dev libgmock-dev iproute2 util-linux procps
+  # tests: scontrol, the judge of host lists
+  slurm-client
   # tests: real torch in Python
   python3-torch
   # packages of our own (cpack), and an older release to install them in

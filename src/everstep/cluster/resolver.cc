@@ -130,14 +130,26 @@ absl::Status CheckClaim(const EnvironmentReader& environment, const Place& place
                 absl::StrCat("unset ", kTask, ", or choose with ", kResolver));
 }
 
+// A TF_CONFIG without a cluster may name a task all the same.
+absl::StatusOr<std::optional<Task>> TaskWithoutCluster(const EnvironmentReader& environment) {
+  EV_ASSIGN_OR_RETURN(const std::optional<TfConfig> config, ReadTfConfig(environment("TF_CONFIG")));
+  if (!config.has_value() || !config->cluster.jobs.empty()) return std::optional<Task>();
+  return config->task;
+}
+
 // Nobody told a cluster: the coordinator will, or this is a job of one process.
 absl::StatusOr<Place> PlaceWithoutCluster(const EnvironmentReader& environment,
-                                          const std::string& coordinator, Place place) {
+                                          const std::string& coordinator, bool reads_tf_config,
+                                          Place place) {
   EV_ASSIGN_OR_RETURN(const std::optional<Task> claimed, ReadClaimedTask(environment));
+  std::optional<Task> bare;
+  if (reads_tf_config) {
+    EV_ASSIGN_OR_RETURN(bare, TaskWithoutCluster(environment));
+  }
   if (!coordinator.empty()) {
     place.source = PlaceSource::kDiscovery;
     place.coordinator = coordinator;
-    place.task = claimed;
+    place.task = claimed.has_value() ? claimed : bare;
     return place;
   }
   if (claimed.has_value()) {
@@ -147,6 +159,10 @@ absl::StatusOr<Place> PlaceWithoutCluster(const EnvironmentReader& environment,
                                "this process would train alone"),
                   "set EVERSTEP_CLUSTER_WORKERS, TF_CONFIG or EVERSTEP_COORDINATOR; or unset "
                   "EVERSTEP_TASK");
+  }
+  if (bare.has_value()) {
+    place.notes.push_back(absl::StrCat("TF_CONFIG names ", bare->ToString(),
+                                       ", but no cluster: this process trains alone"));
   }
   const absl::StatusOr<std::optional<int>> tasks =
       ReadWhole(environment, "SLURM_NTASKS", 2, 1000000);
@@ -224,7 +240,7 @@ absl::StatusOr<Place> ResolvePlace(const Surroundings& around) {
                         ? !coordinator.empty()
                         : !choice.has_value() || HasVariable(*choice, environment);
   if (!said) return NothingSaid(*choice);
-  return PlaceWithoutCluster(environment, coordinator, std::move(place));
+  return PlaceWithoutCluster(environment, coordinator, !choice.has_value(), std::move(place));
 }
 
 }  // namespace everstep

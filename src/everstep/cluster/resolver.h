@@ -28,7 +28,8 @@ struct Place {
   PlaceSource source = PlaceSource::kAlone;
   ClusterSpec cluster;       // as in this process's TF_CONFIG; empty: alone, or discovery
   std::optional<Task> task;  // always there when the cluster is not empty; with discovery
-                             // EVERSTEP_TASK, the task that this process claims
+                             // the task that this process claims: EVERSTEP_TASK, or that of a
+                             // TF_CONFIG without a cluster
   // "host:port", IPv6 in brackets: EVERSTEP_COORDINATOR, else where chief:0 or worker:0 is, with
   // the control port. Empty: alone, or a cluster of at most one trainer for which nobody named one.
   std::string coordinator;

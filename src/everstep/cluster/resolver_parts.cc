@@ -6,16 +6,20 @@
 #include "absl/strings/str_cat.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
-#include "everstep/base/string_view.h"
+#include "everstep/cluster/finding.h"
+#include "everstep/cluster/tf_config_secret.h"
 
 namespace everstep {
 
 absl::Status Refuse(std::string_view code, std::string_view where, std::string_view what,
                     std::string_view cure) {
-  return WithExitCode(
-      absl::InvalidArgumentError(
-          absl::StrCat(ToAbsl(code), ": ", ToAbsl(where), ": ", ToAbsl(what), "; ", ToAbsl(cure))),
-      kExitConfiguration);
+  Finding finding;
+  finding.code = std::string(code);
+  finding.error = true;
+  finding.where = std::string(where);
+  finding.what = std::string(what);
+  finding.cure = std::string(cure);
+  return WithExitCode(absl::InvalidArgumentError(finding.ToString()), kExitConfiguration);
 }
 
 std::optional<std::string> ReadText(const EnvironmentReader& environment, const std::string& name) {
@@ -42,6 +46,7 @@ absl::StatusOr<std::optional<int>> ReadWhole(const EnvironmentReader& environmen
 
 std::string Quoted(std::string_view text) {
   constexpr size_t kLongest = 80;
+  if (HoldsCredentials(text)) return Shown(text);
   std::string result = "'";
   for (const char c : text.substr(0, kLongest)) result += absl::ascii_isprint(c) ? c : '?';
   return result + (text.size() > kLongest ? "...'" : "'");

@@ -35,7 +35,7 @@ std::optional<std::string> ReadText(const EnvironmentReader& environment, const 
 absl::StatusOr<std::optional<int>> ReadWhole(const EnvironmentReader& environment,
                                              const std::string& name, int least, int most);
 
-// "'abc'", for a message: what does not print is '?', what is long is cut.
+// "'abc'", for a message: what does not print is '?', what is long is cut, a password is not shown.
 std::string Quoted(std::string_view text);
 
 }  // namespace everstep

@@ -122,6 +122,14 @@ TEST(ResolvePlace, DiscoveryIsACoordinatorAlone) {
   }
 }
 
+TEST(ResolvePlace, APasswordInAnAddressIsNotShown) {
+  EXPECT_EQ(
+      Resolve({{"EVERSTEP_COORDINATOR", "me:hunter2@c"}}),
+      "EV503: EVERSTEP_COORDINATOR: (not shown: it looks like a secret) is not HOST:PORT or "
+      "[IPV6]:PORT with a port from 1 to 65535; set it to where the coordinator listens, e.g. "
+      "10.0.0.1:29700");
+}
+
 TEST(ResolvePlace, AutoAsksInOrder) {
   Variables all = Slurm(Pod({{"EVERSTEP_COORDINATOR", "c:1"}}));
   all["EVERSTEP_CLUSTER_WORKERS"] = "n1:1,n2:1";
@@ -216,6 +224,19 @@ TEST(ResolvePlace, ATaskWithoutAClusterWouldTrainAlone) {
       "EV506: EVERSTEP_TASK: is worker:1, but nothing says of which cluster: this process "
       "would train alone; set EVERSTEP_CLUSTER_WORKERS, TF_CONFIG or "
       "EVERSTEP_COORDINATOR; or unset EVERSTEP_TASK");
+}
+
+TEST(ResolvePlace, ATfConfigWithoutAClusterClaimsItsTaskOfTheCoordinator) {
+  const Variables bare{{"TF_CONFIG", R"({"task":{"type":"worker","index":1}})"}};
+  const auto place = ResolvePlace(Around(bare));
+  EXPECT_EQ(Told(place), "nobody of 0");
+  EXPECT_THAT(place->notes,
+              ElementsAre("TF_CONFIG names worker:1, but no cluster: this process trains alone"));
+  Variables more = bare;
+  more["EVERSTEP_COORDINATOR"] = "c:1";
+  EXPECT_EQ(Resolve(more), "the coordinator worker:1 of 0, coordinator c:1");
+  more["EVERSTEP_TASK"] = "worker:2";
+  EXPECT_EQ(Resolve(more), "the coordinator worker:2 of 0, coordinator c:1");
 }
 
 TEST(ResolvePlace, ATaskThatContradictsIsRefused) {
