@@ -8,9 +8,11 @@ packages=(
   # libraries (docs/dependencies.md gives the reason for each)
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libtorch-dev libopenblas0-openmp libleveldb-dev libisal-dev libxxhash-dev zlib1g-dev libssl-dev
-  libc-ares-dev libdw-dev libbz2-dev libsnappy-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
+  libc-ares-dev libdw-dev libbz2-dev libsnappy-dev nlohmann-json3-dev rapidjson-dev libcli11-dev libfmt-dev libspdlog-dev
   # tests: two "hosts" on one machine, pinned workers, a terminal
   libgtest-dev libgmock-dev iproute2 util-linux procps
+  # tests: scontrol, the judge of host lists
+  slurm-client
   # tests: real torch in Python
   python3-torch
   # packages of our own (cpack), and an older release to install them in

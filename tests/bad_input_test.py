@@ -160,7 +160,7 @@ class BadInput(unittest.TestCase):
         config = '{"cluster":{"worker":["a:1","b:1"]},"task":{"type":"worker","index":0}}'
         result = ev.run([ev.MNIST, "--data", self.data], env=dict(os.environ, TF_CONFIG=config))
         self.assertEqual(result.returncode, 78, result.stderr)
-        self.assertIn("EVERSTEP_COORDINATOR", result.stderr)
+        self.assertIn("the coordinator at a:29700 is beyond loopback", result.stderr)
 
 
 if __name__ == "__main__":

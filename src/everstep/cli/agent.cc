@@ -5,12 +5,15 @@
 #include "everstep/base/exit_code.h"
 #include "everstep/base/status.h"
 #include "everstep/cli/command.h"
-#include "everstep/launch/host.h"
+#include "everstep/cluster/interfaces.h"
+#include "everstep/cluster/resolver_list.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/environment.h"
+#include "everstep/env/interface.h"
 #include "everstep/env/pipe.h"
 #include "everstep/env/port.h"
 #include "everstep/job/directory.h"
+#include "everstep/launch/host.h"
 #include "everstep/trust/secret.h"
 
 namespace everstep {
@@ -18,7 +21,10 @@ namespace {
 
 constexpr char kNotes[] =
     "What belongs to the job (-n, --gang, --ps, --hang-action and so on) is said to its "
-    "coordinator,\nwhich tells the agents.\n\n";
+    "coordinator,\nwhich tells the agents.\n\n"
+    "Without --address, EVERSTEP_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME, chooses the interface: "
+    "\"eth,ib\"\n(names that begin so), \"=eth0\" (exactly), \"^docker,lo\" (all others); "
+    "EVERSTEP_SOCKET_FAMILY, else\nNCCL_SOCKET_FAMILY, is AF_INET or AF_INET6.\n\n";
 
 constexpr char kExamples[] =
     R"(  everstep agent --coordinator 10.0.0.1:29700 --slots 2 --job-dir /shared/a --insecure -- ./train
@@ -26,17 +32,40 @@ constexpr char kExamples[] =
 
 struct AgentArguments {
   std::map<std::string, std::string> flags;
-  std::string coordinator, slots = "1", secret_file, address, connect_seconds = "30";
+  std::string coordinator, slots = "1", secret_file, address, task, connect_seconds = "30";
 };
 
 struct AgentPlan {
   HostPort coordinator;
   JobSpec spec;  // what of it an agent needs to know
   std::string secret_file;
-  std::string address;
+  std::string address;         // empty: the one from which the coordinator is reached
+  std::optional<Task> claims;  // what its one slot is for
   int slots = 1;
   Duration connect{};
 };
+
+absl::Status AddClaim(const AgentArguments& arguments, AgentPlan* plan) {
+  const absl::StatusOr<std::optional<Task>> task =
+      ReadClaimedTask([&](const std::string&) { return arguments.task; });
+  if (!task.ok()) {
+    return UsageError(absl::StrCat("--task '", arguments.task,
+                                   "' is not a task; write it as TYPE:INDEX, e.g. worker:0"));
+  }
+  if (task->has_value() && plan->slots != 1) {
+    return UsageError(absl::StrCat("--task ", arguments.task, " is for one slot, not for ",
+                                   plan->slots, "; start an agent for each task"));
+  }
+  plan->claims = *task;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> OwnAddress(const std::string& said) {
+  if (!said.empty()) return said;
+  EV_ASSIGN_OR_RETURN(const std::optional<ChosenAddress> chosen,
+                      ChooseAddress(GetEnvironment, ListInterfaces()));
+  return chosen.has_value() ? chosen->address : std::string();
+}
 
 absl::StatusOr<AgentPlan> MakePlan(const AgentArguments& arguments,
                                    const std::vector<std::string>& program) {
@@ -63,7 +92,8 @@ absl::StatusOr<AgentPlan> MakePlan(const AgentArguments& arguments,
   EV_ASSIGN_OR_RETURN(const int seconds,
                       ReadNumber("--connect-seconds", arguments.connect_seconds, 1, 86400));
   plan.connect = std::chrono::seconds(seconds);
-  plan.address = arguments.address;
+  EV_RETURN_IF_ERROR(AddClaim(arguments, &plan));
+  EV_ASSIGN_OR_RETURN(plan.address, OwnAddress(arguments.address));
   plan.secret_file = arguments.secret_file;
   if (plan.secret_file.empty() && !plan.spec.directory.empty()) {
     plan.secret_file = SecretPath(plan.spec.directory);
@@ -127,6 +157,7 @@ int RunAgent(const AgentPlan& plan, const std::vector<std::string>& program,
   host.job_directory = plan.spec.directory;
   host.address = plan.address.empty() ? *local : plan.address;
   host.slots = plan.slots;
+  if (plan.claims.has_value()) host.claim = HostClaim{*plan.claims};
   host.port_range = plan.spec.port_range;
   host.grace = plan.spec.grace;
   Console console(1, 2, RealClock());
@@ -163,6 +194,8 @@ void AddAgent(CLI::App& root, Invocation* invocation) {
   AddText(verb, "address", "ADDRESS",
           "where other hosts reach this one (default: the interface that leads to the coordinator)",
           &arguments->address);
+  AddText(verb, "task", "TYPE:INDEX", "the task that its one slot is for (default: any)",
+          &arguments->task);
   AddText(verb, "connect-seconds", "S", "how long to try to reach the coordinator (default 30)",
           &arguments->connect_seconds);
   AddJobOptions(verb, {"job-dir", "port-range", "grace-seconds", "log-level", "insecure"},

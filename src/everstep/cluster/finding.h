@@ -1,5 +1,5 @@
-// cluster: Finding, one thing that is wrong or doubtful in what the surroundings say of the cluster,
-// with its code, its place and its cure. docs/config-codes.md lists the codes.
+// cluster: Finding, one thing that is wrong or doubtful in what the surroundings say of the
+// cluster, with its code, its place and its cure. docs/config-codes.md lists the codes.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Finding {
   std::string what;    // what was found and what was expected
   std::string cure;    // what to write instead
 
-  // "EV107: TF_CONFIG, task.index (line 1, column 63): index 3, but worker has 3 tasks (0 to 2);
+  // "EV305: TF_CONFIG, task.index (line 1, column 63): index 3, but worker has 3 tasks (0 to 2);
   // give each process its own index". Never holds a secret.
   std::string ToString() const;
 };

@@ -41,7 +41,37 @@ Numeric Parse(const std::string& text) {
   return address;
 }
 
+std::string AddressText(const ifaddrs& entry) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (entry.ifa_addr->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(entry.ifa_addr);
+    return inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text) == nullptr ? "" : text;
+  }
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr);
+  if (inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text) == nullptr) return "";
+  // Each link has an fe80::/10 of its own: without the link such an address says nothing.
+  const bool of_link = IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) != 0;
+  return of_link ? std::string(text) + "%" + entry.ifa_name : text;
+}
+
 }  // namespace
+
+std::vector<NetworkInterface> ListInterfaces() {
+  std::vector<NetworkInterface> result;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return result;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    if (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6) continue;
+    NetworkInterface& one = result.emplace_back();
+    one.name = entry->ifa_name;
+    one.address = AddressText(*entry);
+    one.up = (entry->ifa_flags & IFF_UP) != 0;
+    one.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+  }
+  return result;
+}
 
 std::string InterfaceOf(const std::string& text) {
   const Numeric address = Parse(text == "localhost" ? "127.0.0.1" : text);

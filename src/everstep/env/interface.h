@@ -13,7 +13,8 @@ struct NetworkInterface {
   bool up = false;
   bool loopback = false;
 };
-// In the kernel's order, IPv4 and IPv6.
+// In the kernel's order, IPv4 and IPv6; those with an address, up or not. Empty when the kernel
+// does not tell.
 std::vector<NetworkInterface> ListInterfaces();
 
 // The name of the interface ("eth0") that has the numeric address, or "localhost"; of a loopback

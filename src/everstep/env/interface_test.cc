@@ -20,5 +20,27 @@ TEST(InterfaceOf, WhatIsNotOursHasNone) {
   EXPECT_EQ(InterfaceOf(""), "");
 }
 
+TEST(ListInterfaces, HasTheLoopbackWithItsAddress) {
+  bool found = false;
+  for (const NetworkInterface& one : ListInterfaces()) {
+    EXPECT_FALSE(one.name.empty());
+    EXPECT_FALSE(one.address.empty()) << one.name;
+    const bool loopback = one.address == "::1" || one.address.rfind("127.", 0) == 0;
+    EXPECT_TRUE(!loopback || one.loopback) << one.address;
+    if (one.address == "127.0.0.1") found = one.name == "lo" && one.up;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(ListInterfaces, AgreesWithInterfaceOf) {
+  for (const NetworkInterface& one : ListInterfaces()) {
+    if (one.address.find('%') == std::string::npos) {
+      EXPECT_EQ(InterfaceOf(one.address), one.name) << one.address;
+    } else {
+      EXPECT_EQ(one.address.substr(one.address.find('%') + 1), one.name);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace everstep

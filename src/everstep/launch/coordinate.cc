@@ -22,6 +22,7 @@
 #include "everstep/launch/version.h"
 #include "everstep/membership/coordinator.h"
 #include "everstep/metrics/log.h"
+#include "everstep/trust/join_secret.h"
 #include "everstep/trust/secret.h"
 
 namespace everstep {
@@ -69,6 +70,13 @@ absl::StatusOr<HeldJob> Hold(JobDirectory* job, SignalQueue& signals, int announ
 CoordinatorOptions OptionsOf(const CoordinatorOrder& order, const HeldJob& held) {
   const JobSpec& spec = order.job.spec();
   CoordinatorOptions options{order.listen, {held.secret, spec.insecure}, {}};
+  // Of agents that whoever is this user starts by hand. Without one they cannot be.
+  const absl::StatusOr<JobSecret> join = ReadJoinSecret(GetEnvironment);
+  if (join.ok()) {
+    options.join_secret = *join;
+  } else {
+    log::Info("launch", "no process can join by hand: {}", std::string(join.status().message()));
+  }
   options.journal = held.journal.get();
   options.job.cluster = order.cluster;
   options.job.workers = spec.workers - order.chiefs;

@@ -1,6 +1,7 @@
 // launch: being the agent of this host.
 #include "everstep/launch/host.h"
 
+#include <functional>
 #include <optional>
 
 #include "absl/strings/ascii.h"
@@ -19,6 +20,7 @@
 #include "everstep/job/incident_log.h"
 #include "everstep/launch/hint.h"
 #include "everstep/launch/version.h"
+#include "everstep/trust/secret.h"
 
 namespace everstep {
 namespace {
@@ -31,6 +33,7 @@ class TerminalView : public AgentView {
   void Begins(const Spawn& spawn) override {
     const bool chief = spawn.cluster.NumTasks("chief") > 0;
     first_trainer_ = spawn.task == Task{chief ? "chief" : "worker", 0};
+    if (on_begin) on_begin(spawn);
   }
 
   void Line(const Task& task, OutputStream stream, std::string_view line) override {
@@ -48,11 +51,23 @@ class TerminalView : public AgentView {
 
   void Say(const std::string& text) override { console_->Say(absl::StrCat("everstep: ", text)); }
 
+  std::function<void(const Spawn&)> on_begin;
+
  private:
   Console* const console_;
   const bool in_its_place_;
   bool first_trainer_ = false;
 };
+
+// Who came by a join secret has the job's own from its directory now.
+void ProveByJobSecret(const Spawn& spawn, AgentLink& link) {
+  const auto directory = spawn.settings.find("EVERSTEP_JOB_DIR");
+  if (directory == spawn.settings.end()) return;
+  const auto text = ReadWholeFile(RealFileSystem(), SecretPath(directory->second));
+  if (!text.ok()) return;  // its process will say so
+  const absl::StatusOr<JobSecret> secret = JobSecret::FromHex(*text);
+  if (secret.ok()) link.ProveBy(*secret);
+}
 
 std::string Indented(absl::string_view lines) {
   std::string text;
@@ -112,6 +127,8 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
                            options.job_directory, ProcessorCapability()};
   agent_options.context.native = options.in_its_place;
   agent_options.grace = options.grace;
+  // Whoever kills a process that was started by hand means the task that it is.
+  if (options.in_its_place) agent_options.orphan_grace = Duration::zero();
   agent_options.signals = self.signals;
   agent_options.parent = self.guardian;
   agent_options.coordinator = options.coordinator_process;
@@ -134,6 +151,9 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
   AgentLinkOptions link_options{options.coordinator, options.credentials, std::move(me),
                                 options.connect_timeout, [&agent] { agent.Wake(); }};
   EV_ASSIGN_OR_RETURN(std::unique_ptr<AgentLink> link, ConnectAgent(std::move(link_options)));
+  if (options.secret_file.empty()) {
+    view.on_begin = [&link](const Spawn& spawn) { ProveByJobSecret(spawn, *link); };
+  }
   return agent.Run(*link);
 }
 

@@ -19,6 +19,7 @@ class Link final : public AgentLink {
       : options_(std::move(options)),
         clock_(options_.clock != nullptr ? *options_.clock : RealClock()),
         self_(options_.self),
+        credentials_(options_.credentials),
         keeper_(options_.address, HooksOf(), clock_) {}
 
   absl::Status Start() { return keeper_.Start(options_.connect_timeout); }
@@ -40,6 +41,11 @@ class Link final : public AgentLink {
     return order;
   }
 
+  void ProveBy(const JobSecret& secret) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    credentials_.secret = secret;
+  }
+
   Duration AwayFor() const override { return keeper_.AwayFor(); }
 
  private:
@@ -47,9 +53,9 @@ class Link final : public AgentLink {
 
   AgentKeeper::Hooks HooksOf() {
     AgentKeeper::Hooks hooks;
-    const ControlClientOptions client{options_.address, options_.credentials};
-    hooks.open = [client](StreamCallbacks<wire::ToAgent> callbacks) {
-      return OpenAgentStream(client, std::move(callbacks));
+    hooks.open = [this](StreamCallbacks<wire::ToAgent> callbacks) {
+      ControlClientOptions client{options_.address, CredentialsNow()};
+      return OpenAgentStream(std::move(client), std::move(callbacks));
     };
     hooks.on_open = [this] {
       std::vector<wire::FromAgent> words = {ToProto(AgentMessage(self_))};
@@ -65,6 +71,11 @@ class Link final : public AgentLink {
       if (auto order = FromProto(proto)) Take(std::move(*order));
     };
     return hooks;
+  }
+
+  Credentials CredentialsNow() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return credentials_;
   }
 
   // What has to be said again after a reconnect. Vitals come anew all the time.
@@ -108,6 +119,7 @@ class Link final : public AgentLink {
 
   std::mutex mutex_;
   std::condition_variable arrived_;
+  Credentials credentials_;
   std::deque<AgentOrder> orders_;
   std::set<Incarnation> spawned_;
 

@@ -26,6 +26,10 @@ class AgentLink {
   // away.
   virtual std::optional<AgentOrder> Next(Deadline deadline) = 0;
 
+  // From the next connection on it proves itself by this secret: who came by a join secret, and now
+  // has the job's own, must not come to another job that has the same address one day.
+  virtual void ProveBy(const JobSecret& secret) = 0;
+
   // How long the coordinator has been out of reach; zero while it is connected, and after JobEnded.
   virtual Duration AwayFor() const = 0;
 };

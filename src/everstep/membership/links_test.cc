@@ -421,6 +421,20 @@ TEST_F(LinksTest, AnAgentThatComesBackRegistersAndRepeatsWhatEndedAndWasSeen) {
   EXPECT_GT(std::get<CheckpointSeen>(said[3].second).age, std::chrono::seconds(1)) << "it grew";
 }
 
+TEST_F(LinksTest, AnAgentThatWasGivenAnotherSecretComesBackWithThat) {
+  Serve();
+  auto link = ConnectAgent(AgentOptions());
+  ASSERT_TRUE(link.ok()) << link.status();
+  ear.Agent(1);
+  const JobSecret other = JobSecret::Generate();
+  (*link)->ProveBy(other);
+  Fall();
+  auto again = ControlServer::Start({address, {other}}, &ear);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(std::holds_alternative<Register>(ear.Agent(2)[1].second));
+  link->reset();
+}
+
 TEST_F(LinksTest, AnAgentThatComesBackClaimsWhatItClaimed) {
   Serve();
   AgentLinkOptions o = AgentOptions();

@@ -34,9 +34,10 @@ TEST_F(ConsoleTest, NamesTheProcessAndKeepsItsStream) {
   Console console(out_.write.get(), err_.write.get(), RealClock());
   console.ProcessLine("worker:0", false, "hello");
   console.ProcessLine("worker:1", true, "oh");
+  console.ProcessLine("", false, "of nobody");
   console.Say("done");
   console.Say("a\nb\n");
-  EXPECT_EQ(Read(out_), "worker:0 | hello\n");
+  EXPECT_EQ(Read(out_), "worker:0 | hello\nof nobody\n");
   EXPECT_EQ(Read(err_), "worker:1 | oh\ndone\na\nb\n");
 }
 

@@ -5,20 +5,29 @@
 
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "everstep/base/exit_code.h"
+#include "everstep/base/status.h"
+#include "everstep/cluster/resolver.h"
+#include "everstep/env/environment.h"
+#include "everstep/runtime/by_hand.h"
 #include "everstep/runtime/worker_process.h"
 
 namespace everstep {
+namespace {
 
-int RunWorker(const std::function<absl::Status(Worker&)>& train) {
-  auto worker = WorkerProcess::FromEnvironment();
-  if (!worker.ok()) {
-    std::fprintf(stderr, "%s: %s\n", program_invocation_short_name,
-                 std::string(worker.status().message()).c_str());
-    return ExitCodeFor(worker.status());
-  }
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name,
+               std::string(status.message()).c_str());
+  return ExitCodeFor(status);
+}
+
+int Train(absl::StatusOr<std::unique_ptr<WorkerProcess>> worker,
+          const std::function<absl::Status(Worker&)>& train) {
+  if (!worker.ok()) return Fail(worker.status());
   if ((*worker)->IsDone()) {
     std::fprintf(stderr, "everstep: the job is done already\n");
     return kExitDone;
@@ -31,6 +40,19 @@ int RunWorker(const std::function<absl::Status(Worker&)>& train) {
     outcome = WithExitCode(absl::InternalError(std::string("the program threw: ") + e.what()), 1);
   }
   return (*worker)->Finish(outcome);
+}
+
+}  // namespace
+
+int RunWorker(const std::function<absl::Status(Worker&)>& train) {
+  if (GetEnvironment(kCoordinateVariable).has_value()) return RunCoordinatorOfHand();
+  if (GetEnvironment("EVERSTEP_INCARNATION").has_value()) {
+    return Train(WorkerProcess::OfAgent(), train);
+  }
+  const absl::StatusOr<Place> place = ResolvePlace(RealSurroundings());
+  if (!place.ok()) return Fail(place.status());
+  if (!place->coordinator.empty()) return RunByHand(*place);
+  return Train(WorkerProcess::Alone(*place), train);
 }
 
 }  // namespace everstep

@@ -18,24 +18,25 @@
 #include "everstep/env/file.h"
 #include "everstep/env/process.h"
 #include "everstep/env/signals.h"
+#include "everstep/env/socket.h"
 #include "everstep/job/directory.h"
+#include "everstep/launch/version.h"
 #include "everstep/learner/kernels_info.h"
 #include "everstep/membership/lone_link.h"
 #include "everstep/membership/worker_link.h"
 #include "everstep/metrics/log.h"
+#include "everstep/runtime/by_hand.h"
 
 namespace everstep {
 namespace {
-
-constexpr char kVersion[] = EVERSTEP_VERSION;
 
 absl::StatusOr<std::string> Required(const std::string& name) {
   auto value = GetEnvironment(name);
   if (value && !value->empty()) return *value;
   return absl::FailedPreconditionError(absl::StrCat(
       name,
-      " is not set although EVERSTEP_COORDINATOR is; start the program by `everstep run` or "
-      "`everstep agent`, which set both"));
+      " is not set although EVERSTEP_INCARNATION is; start the program by `everstep run` or "
+      "`everstep agent`, which set both, or by hand without either"));
 }
 
 }  // namespace
@@ -48,9 +49,24 @@ bool WorkerProcess::IsDone() const { return lone_ != nullptr && lone_->is_finish
 
 const Clock& WorkerProcess::clock() const { return RealClock(); }
 
-absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::FromEnvironment() {
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::OfAgent() {
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(JobSecret::Generate()));
   EV_RETURN_IF_ERROR(worker->ReadCluster());
+  return Begin(std::move(worker));
+}
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Alone(const Place& place) {
+  if (!place.coordinator.empty() || place.NumTrainers() > 1) {
+    return absl::InternalError(absl::StrCat("this process would train alone, but it is one of ",
+                                            place.NumTrainers(), " by ", NameOf(place.source)));
+  }
+  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(JobSecret::Generate()));
+  if (place.task.has_value()) worker->settings_.task = *place.task;
+  return Begin(std::move(worker));
+}
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Begin(
+    std::unique_ptr<WorkerProcess> worker) {
   EV_RETURN_IF_ERROR(worker->ReadJob());
   log::Level level = log::Level::kWarning;
   log::ParseLevel(worker->spec_.log_level, &level);
@@ -63,23 +79,16 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::FromEnvironment() 
 }
 
 absl::Status WorkerProcess::ReadCluster() {
-  coordinator_ = GetEnvironment("EVERSTEP_COORDINATOR");
-  EV_ASSIGN_OR_RETURN(std::optional<TfConfig> config, ReadTfConfig(GetEnvironment("TF_CONFIG")));
+  EV_ASSIGN_OR_RETURN(coordinator_, Required("EVERSTEP_COORDINATOR"));
+  EV_ASSIGN_OR_RETURN(const std::string text, Required("TF_CONFIG"));
+  EV_ASSIGN_OR_RETURN(std::optional<TfConfig> config, ReadTfConfig(text));
   if (!config || config->cluster.jobs.empty()) {
-    if (!coordinator_) return absl::OkStatus();
     return absl::FailedPreconditionError(
-        "EVERSTEP_COORDINATOR is set but TF_CONFIG names no cluster; start the program by "
+        "EVERSTEP_INCARNATION is set but TF_CONFIG names no cluster; start the program by "
         "`everstep run` or `everstep agent`, which set both");
   }
   settings_.task = *config->task;
   settings_.num_workers = config->NumTrainers();
-  if (!coordinator_ && settings_.num_workers > 1) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "TF_CONFIG names ", settings_.num_workers,
-        " workers but EVERSTEP_COORDINATOR is not set, so this process would train alone; start "
-        "the job by `everstep run -n ",
-        settings_.num_workers, " -- PROGRAM`"));
-  }
   EV_ASSIGN_OR_RETURN(own_address_, config->cluster.Address(settings_.task));
   return absl::OkStatus();
 }
@@ -89,6 +98,7 @@ absl::Status WorkerProcess::ReadJob() {
   if (!coordinator_) {
     EV_RETURN_IF_ERROR(StartAlone());
   } else {
+    EV_RETURN_IF_ERROR(CheckJobDirectory());
     EV_ASSIGN_OR_RETURN(const std::string path, Required("EVERSTEP_SECRET_FILE"));
     EV_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(RealFileSystem(), path));
     EV_ASSIGN_OR_RETURN(secret_, JobSecret::FromHex(text));
@@ -97,7 +107,6 @@ absl::Status WorkerProcess::ReadJob() {
       return absl::FailedPreconditionError(
           absl::StrCat("EVERSTEP_INCARNATION is '", incarnation, "', not a number"));
     }
-    EV_RETURN_IF_ERROR(CheckJobDirectory());
   }
   settings_.num_replicas = spec_.replicas;
   settings_.seed = spec_.seed;
@@ -155,18 +164,21 @@ absl::StatusOr<std::unique_ptr<ControlLink>> WorkerProcess::ConnectControl() {
   return ConnectWorker(std::move(options));
 }
 
-EndpointOptions WorkerProcess::OptionsOfEndpoint() const {
+absl::StatusOr<EndpointOptions> WorkerProcess::OptionsOfEndpoint() const {
   EndpointOptions options;
   options.incarnation = incarnation_;
   options.first_port = spec_.port_range.first;
   options.last_port = spec_.port_range.last;
   options.lost_after = spec_.lost_after;
-  const size_t colon = own_address_.rfind(':');
   // Alone nobody calls, and the one address of a TF_CONFIG may be of another network.
-  if (!coordinator_ || colon == std::string::npos) return options;
-  options.listen_host = own_address_.substr(0, colon);
-  if (!absl::SimpleAtoi(own_address_.substr(colon + 1), &options.preferred_port)) {
-    options.preferred_port = 0;
+  if (!coordinator_) return options;
+  EV_ASSIGN_OR_RETURN(const HostPort own, HostPort::Parse(own_address_));
+  options.listen_host = own.host;
+  options.preferred_port = own.port;
+  // By hand the cluster may have an address that is another host's, which passes on to this one.
+  if (const auto listen = GetEnvironment(kListenHostVariable); listen.has_value()) {
+    options.listen_host = *listen;
+    options.advertised_host = own.host;
   }
   return options;
 }
@@ -192,7 +204,8 @@ absl::StatusOr<Engine*> WorkerProcess::Join(std::unique_ptr<Learner> learner,
         "model; train one model a process");
   }
   learner_ = std::move(learner);
-  EV_ASSIGN_OR_RETURN(endpoint_, Endpoint::Make(secret_, OptionsOfEndpoint()));
+  EV_ASSIGN_OR_RETURN(const EndpointOptions of_endpoint, OptionsOfEndpoint());
+  EV_ASSIGN_OR_RETURN(endpoint_, Endpoint::Make(secret_, of_endpoint));
   EV_ASSIGN_OR_RETURN(control_, ConnectControl());
   store_ = std::make_shared<DirectoryStore>(
       RealFileSystem(),

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "everstep/checkpoint/directory_store.h"
+#include "everstep/cluster/resolver.h"
 #include "everstep/collective/endpoint.h"
 #include "everstep/engine/engine.h"
 #include "everstep/job/spec.h"
@@ -21,11 +22,12 @@ namespace everstep {
 
 class WorkerProcess : public Worker {
  public:
-  // From TF_CONFIG and the EVERSTEP_ variables (job/README.md). Without them the process is a job
-  // of its own: it makes a job directory, or goes on in one, and trains alone. kFailedPrecondition
-  // when TF_CONFIG names several workers and no coordinator is known: it never trains alone because
-  // an address was missing.
-  static absl::StatusOr<std::unique_ptr<WorkerProcess>> FromEnvironment();
+  // One that an agent started: from TF_CONFIG and the EVERSTEP_ variables (job/README.md), all of
+  // which must be there: it never trains alone because one was missing.
+  static absl::StatusOr<std::unique_ptr<WorkerProcess>> OfAgent();
+  // A job of its own: it makes a job directory, or goes on in one, and trains alone. `place`: as
+  // ResolvePlace says it, without a coordinator.
+  static absl::StatusOr<std::unique_ptr<WorkerProcess>> Alone(const Place& place);
   ~WorkerProcess() override;
 
   // The job that it would go on with is done already.
@@ -45,6 +47,8 @@ class WorkerProcess : public Worker {
  private:
   explicit WorkerProcess(JobSecret secret);
 
+  static absl::StatusOr<std::unique_ptr<WorkerProcess>> Begin(
+      std::unique_ptr<WorkerProcess> worker);
   absl::Status ReadCluster();
   absl::Status ReadJob();
   absl::Status StartAlone();
@@ -52,7 +56,7 @@ class WorkerProcess : public Worker {
   absl::Status CheckBaseline() const;
   absl::StatusOr<std::unique_ptr<ControlLink>> ConnectControl();
   Fingerprint Complete(Fingerprint fingerprint) const;
-  EndpointOptions OptionsOfEndpoint() const;
+  absl::StatusOr<EndpointOptions> OptionsOfEndpoint() const;
 
   WorkerSettings settings_;
   JobSpec spec_;

@@ -181,6 +181,7 @@ void Agent::OnOrder(const TakeStacks& take) {
     link_->Send(Stacks{take.incarnation, "it has ended\n", ""});
     return;
   }
+  it->second.looked_at = true;
   const std::string& log = it->second.log_path;
   const std::string path = log.empty() ? ""
                                        : absl::StrCat(log.substr(0, log.rfind('/')), "/stacks-",

@@ -111,6 +111,7 @@ class Agent {
     TimePoint started;
     std::optional<int64_t> oom_kills;  // when it was started
     bool told = false;                 // to leave
+    bool looked_at = false;            // its stacks were taken, or are
     std::optional<Deadline> kill_at;
     // It has ended; what it has left may end by itself until then, or until kill_at if it was told
     // to leave.

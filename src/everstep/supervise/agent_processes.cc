@@ -277,7 +277,13 @@ bool Agent::KilledForMemory(const Child& child, int status) {
 void Agent::TellNews() {
   for (Stacks& stacks : stacks_.Take()) link_->Send(std::move(stacks));
   if (watch_ == nullptr) return;
-  for (AgentMessage& message : watch_->Take()) link_->Send(std::move(message));
+  for (AgentMessage& message : watch_->Take()) {
+    const auto* vitals = std::get_if<Vitals>(&message);
+    const auto child = vitals == nullptr ? children_.end() : children_.find(vitals->incarnation);
+    // It stands still by our own doing.
+    if (child != children_.end() && child->second.looked_at) continue;
+    link_->Send(std::move(message));
+  }
   for (Note& note : watch_->TakeNotes()) link_->Send(std::move(note));
 }
 

@@ -420,9 +420,13 @@ TEST_F(AgentStacksTest, OfAPythonWithoutAFaultHandlerAreNativeAndItLivesOn) {
 }
 
 TEST_F(AgentStacksTest, OfOtherProgramsAreNativeOfTheWholeTree) {
-  Script("echo up; sleep 1000; true");
+  // Not before it sleeps: it might be held on its way there.
+  Script(
+      "sleep 1000 & at=/proc/$!; until grep -q nanosleep $at/wchan; do sleep 0.01; done; "
+      "echo up; wait");
   const Stacks stacks = RunAndTake();
-  EXPECT_THAT(stacks.text, HasSubstr(": sh -c echo up"));
+  EXPECT_THAT(stacks.text, HasSubstr(": sh -c sleep 1000"));
+  EXPECT_THAT(stacks.text, testing::Not(HasSubstr("stopped by a signal"))) << "by us";
   EXPECT_THAT(stacks.text, HasSubstr(": sleep 1000\nthread "));
   EXPECT_THAT(stacks.text, HasSubstr("nanosleep"));
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "everstep/base/status.h"
 #include "everstep/env/clock.h"
 #include "everstep/env/other_process.h"
@@ -24,37 +25,56 @@ constexpr Duration kNativePatience = std::chrono::seconds(3);   // for one proce
 constexpr Duration kSilence = std::chrono::seconds(2);          // that ends what a Python prints
 constexpr Duration kAfterEnd = std::chrono::milliseconds(100);  // the same, once it has ended
 constexpr Duration kGiveUp = std::chrono::seconds(8);
+// Between standing still and being looked at: for the orders to come that belong to this one.
+constexpr Duration kTogether = std::chrono::milliseconds(100);
 constexpr size_t kMaxProcesses = 64;
 constexpr size_t kMaxText = 64 << 10;  // of a message
 constexpr size_t kMaxArguments = 200;  // bytes of them that are shown
 
-struct Member {
+struct Subject {
   ProcessEntry entry;
   UniqueFd fd;
+  bool frozen = false;  // by us; it ran before
   bool asks_python = false;
   std::string text;
 };
 
+bool IsStopped(const Subject& subject) { return subject.entry.state == 'T'; }
+
 // Held by descriptor, so that whoever gets a number later is not meant.
-std::vector<Member> MembersOf(pid_t leader) {
-  std::vector<Member> members;
+std::vector<Subject> SubjectsOf(pid_t leader) {
+  std::vector<Subject> subjects;
   for (const ProcessEntry& entry : TreeOf(leader, ListProcesses())) {
-    if (!entry.lives() || members.size() >= kMaxProcesses) continue;
+    if (!entry.lives() || subjects.size() >= kMaxProcesses) continue;
     absl::StatusOr<UniqueFd> fd = OpenPidFd(entry.pid);
     ProcessEntry now;
     if (!fd.ok() || !ReadProcess(entry.pid, &now) || now.start_time != entry.start_time) continue;
-    members.push_back({entry, *std::move(fd)});
+    subjects.push_back({entry, *std::move(fd)});
   }
+  return subjects;
+}
+
+// One that dies for its stacks takes its peers' connections with it, and they would end before
+// theirs are taken.
+std::vector<Subject> Freeze(pid_t leader) {
+  std::vector<Subject> subjects = SubjectsOf(leader);
+  for (Subject& subject : subjects) {
+    subject.frozen = !IsStopped(subject);
+    if (subject.frozen) SignalPidFd(subject.fd.get(), SIGSTOP);
+  }
+  return subjects;
+}
+
+void ChooseWhomToAsk(pid_t leader, std::vector<Subject>& subjects) {
   // Whom we must not abort for it: one without a handler would die without a word, one whose
   // standard error is elsewhere would speak to somebody else.
   const std::string ours = DescriptorOf(leader, 2);
-  for (Member& member : members) {
-    const pid_t pid = member.entry.pid;
+  for (Subject& subject : subjects) {
+    const pid_t pid = subject.entry.pid;
     const std::string error = DescriptorOf(pid, 2);
-    member.asks_python = IsPython(pid) && CatchesSignal(pid, SIGABRT) &&
-                         error.rfind("pipe:", 0) == 0 && error == ours;
+    subject.asks_python = IsPython(pid) && CatchesSignal(pid, SIGABRT) &&
+                          error.rfind("pipe:", 0) == 0 && error == ours;
   }
-  return members;
 }
 
 std::string Heading(const ProcessEntry& entry) {
@@ -64,18 +84,20 @@ std::string Heading(const ProcessEntry& entry) {
                       entry.state == 'T' ? " (stopped by a signal)" : "", "\n");
 }
 
-std::string Native(const Member& member, Deadline deadline) {
+std::string Native(const Subject& subject, Deadline deadline) {
   const Duration left = deadline - RealClock().Now();
   if (left <= Duration::zero()) return "  no time was left for its stacks\n";
-  return NativeStacks(member.entry.pid, std::min(left, kNativePatience));
+  const std::string text = NativeStacks(subject.entry.pid, std::min(left, kNativePatience));
+  // Nobody but us has stopped it.
+  return subject.frozen ? absl::StrReplaceAll(text, {{", stopped by a signal:", ":"}}) : text;
 }
 
 // Its fault handler writes all threads' stacks on its standard error, and then it dies.
-std::string AskPython(const Member& member, Capture& capture, Deadline deadline) {
-  ForbidCoreDump(member.entry.pid);
+std::string AskPython(const Subject& subject, Capture& capture, Deadline deadline) {
+  ForbidCoreDump(subject.entry.pid);
   capture.Begin();
-  SignalPidFd(member.fd.get(), SIGABRT);
-  SignalPidFd(member.fd.get(), SIGCONT);  // a stopped one would not hear it
+  SignalPidFd(subject.fd.get(), SIGABRT);
+  SignalPidFd(subject.fd.get(), SIGCONT);  // a stopped one would not hear it
   size_t size = 0;
   for (TimePoint last = RealClock().Now();; SleepFor(std::chrono::milliseconds(20))) {
     const TimePoint now = RealClock().Now();
@@ -83,34 +105,36 @@ std::string AskPython(const Member& member, Capture& capture, Deadline deadline)
       size = capture.size();
       last = now;
     }
-    const Duration silence = HasExited(member.fd.get()) ? kAfterEnd : kSilence;
+    const Duration silence = HasExited(subject.fd.get()) ? kAfterEnd : kSilence;
     if (now - last >= silence || now >= deadline) break;
   }
   return capture.Take();
 }
 
-std::string TakeAll(const StacksWanted& wanted) {
+std::string TakeAll(const StacksWanted& wanted, std::vector<Subject>& subjects) {
+  SleepFor(kTogether);
   const Deadline deadline = After(RealClock(), kPatience);
-  std::vector<Member> members = MembersOf(wanted.leader);
-  for (Member& member : members) {
-    member.text = Heading(member.entry);
-    if (!member.asks_python) member.text += Native(member, deadline);
+  ChooseWhomToAsk(wanted.leader, subjects);
+  for (Subject& subject : subjects) {
+    subject.text = Heading(subject.entry);
+    if (!subject.asks_python) subject.text += Native(subject, deadline);
   }
-  for (Member& member : members) {
-    if (!member.asks_python) continue;
-    const std::string text = AskPython(member, *wanted.capture, deadline);
+  for (Subject& subject : subjects) {
+    if (!subject.asks_python) continue;
+    const std::string text = AskPython(subject, *wanted.capture, deadline);
     if (!text.empty()) {
-      absl::StrAppend(&member.text, text, text.back() == '\n' ? "" : "\n");
-    } else if (HasExited(member.fd.get())) {
-      member.text += "  it ended without a word of its stacks\n";
+      absl::StrAppend(&subject.text, text, text.back() == '\n' ? "" : "\n");
+    } else if (HasExited(subject.fd.get())) {
+      subject.text += "  it ended without a word of its stacks\n";
     } else {
-      absl::StrAppend(&member.text, "  Python did not answer; from outside:\n",
-                      Native(member, deadline));
+      absl::StrAppend(&subject.text, "  Python did not answer; from outside:\n",
+                      Native(subject, deadline));
     }
   }
   std::string text;
-  for (const Member& member : members) {
-    absl::StrAppend(&text, text.empty() ? "" : "\n", member.text);
+  for (const Subject& subject : subjects) {
+    if (subject.frozen) SignalPidFd(subject.fd.get(), SIGCONT);
+    absl::StrAppend(&text, text.empty() ? "" : "\n", subject.text);
   }
   return text.empty() ? "its processes had ended\n" : text;
 }
@@ -162,8 +186,9 @@ void StackTaker::Begin(StacksWanted wanted) {
   const Incarnation incarnation = wanted.incarnation;
   auto work = std::make_shared<Work>();
   work->on_news = on_news_;
-  std::thread thread([work, wanted = std::move(wanted), &fs = fs_] {
-    const std::string text = TakeAll(wanted);
+  auto subjects = std::make_shared<std::vector<Subject>>(Freeze(wanted.leader));
+  std::thread thread([work, subjects, wanted = std::move(wanted), &fs = fs_] {
+    const std::string text = TakeAll(wanted, *subjects);
     const bool kept = !wanted.path.empty() && WriteFile(fs, wanted.path, text).ok();
     const std::string path = kept ? wanted.path : "";
     std::lock_guard<std::mutex> lock(work->mutex);

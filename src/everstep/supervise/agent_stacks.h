@@ -25,7 +25,9 @@ struct StacksWanted {
 };
 
 // Of a Python process with a fault handler it is the stacks of Python's threads, for which the
-// process pays with its life (SIGABRT); of others the native ones, for which it only waits.
+// process pays with its life (SIGABRT); of others the native ones, for which it only waits. From
+// Begin on all of them stand still, and they are looked at a moment later: so those of several
+// tasks whose stacks are wanted together do not die of each other's end first.
 //
 // One thread, except for `on_news`.
 class StackTaker {

@@ -33,6 +33,7 @@ class FakeLink : public AgentLink {
     orders.pop_front();
     return order;
   }
+  void ProveBy(const JobSecret&) override {}
   Duration AwayFor() const override { return away; }
 
   template <typename T>

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "everstep/job/directory.h"
+
 namespace everstep {
 namespace {
 
@@ -152,6 +154,25 @@ TEST(ChildEnvironment, ATfConfigThatIsThereIsReplaced) {
   Spawn alone = Worker(0);
   alone.cluster.jobs.clear();
   EXPECT_EQ(ChildEnvironment(alone, context)->count("TF_CONFIG"), 0u);
+}
+
+TEST(ChildEnvironment, TheSecretIsInTheJobDirectoryUnlessItIsSaidElsewhere) {
+  ChildContext context = Context();
+  context.secret_file = "";
+  Spawn spawn = Worker(0);
+  EXPECT_EQ(ChildEnvironment(spawn, context)->at("EVERSTEP_SECRET_FILE"), "");
+  spawn.settings["EVERSTEP_JOB_DIR"] = "/jobs/b";
+  EXPECT_EQ(ChildEnvironment(spawn, context)->at("EVERSTEP_SECRET_FILE"), SecretPath("/jobs/b"));
+  context.job_directory = "/here/b";
+  EXPECT_EQ(ChildEnvironment(spawn, context)->at("EVERSTEP_SECRET_FILE"), SecretPath("/here/b"));
+}
+
+TEST(ChildEnvironment, ANativeProgramHasTheJobsThreadsWhateverItsRole) {
+  ChildContext context = Context();
+  context.native = true;
+  Spawn roles = Worker(0);
+  roles.cluster.jobs["chief"] = {"c:1"};
+  EXPECT_EQ(ChildEnvironment(roles, context)->at("OMP_NUM_THREADS"), "3");
 }
 
 TEST(ChildEnvironment, OfAProgramThatKnowsNothingOfUsTheUsersThreadsStay) {
