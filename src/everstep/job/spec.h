@@ -33,13 +33,14 @@ struct JobSpec {
   std::string cpu_baseline = "native";  // native, avx512 or avx2
   std::optional<int> port;              // of the coordinator; not said: 29700 if it is free
   PortRange port_range;                 // of the data plane and TF_CONFIG
-  Duration lost_after = std::chrono::seconds(2);  // a silent peer is given up
-  Duration grace = std::chrono::seconds(25);      // from SIGTERM to SIGKILL
-  Step checkpoint_every_steps = 0;                // at multiples of it; 0: not by steps
-  std::optional<Duration> checkpoint_every;       // not said: by the cost of writing one
-  int keep_checkpoints = 5;                       // the newest; 0: all
-  Step keep_every_steps = 0;                      // those at multiples of it stay besides; 0: none
-  int max_restarts = 10;                          // the budget, which a new checkpoint fills up
+  Duration lost_after = std::chrono::seconds(2);       // a silent peer is given up
+  Duration grace = std::chrono::seconds(25);           // from SIGTERM to SIGKILL
+  Duration join_deadline = std::chrono::seconds(300);  // for all tasks to be there
+  Step checkpoint_every_steps = 0;                     // at multiples of it; 0: not by steps
+  std::optional<Duration> checkpoint_every;            // not said: by the cost of writing one
+  int keep_checkpoints = 5;                            // the newest; 0: all
+  Step keep_every_steps = 0;  // those at multiples of it stay besides; 0: none
+  int max_restarts = 10;      // the budget, which a new checkpoint fills up
   std::string log_level = "warning";
   bool insecure = false;  // plain text beyond loopback is accepted
 

@@ -161,6 +161,12 @@ const Field kFields[] = {
      false,
      [](Text t, JobSpec* s) { return ReadSeconds(t, 0, 86400, &s->grace); },
      [](const JobSpec& s) { return WriteSeconds(s.grace); }},
+    {{"join-deadline", "", "SECONDS", "how long to wait for all tasks to be there (default 300)",
+      false},
+     kNumber,
+     false,
+     [](Text t, JobSpec* s) { return ReadSeconds(t, 0.1, 31536000, &s->join_deadline); },
+     [](const JobSpec& s) { return WriteSeconds(s.join_deadline); }},
     {{"checkpoint-every-steps", "", "K",
       "write a checkpoint at each step that is a multiple of K (default 0: not by steps); with "
       "--checkpoint-every-seconds, too: at both",

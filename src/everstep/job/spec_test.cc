@@ -39,6 +39,17 @@ TEST(ResolveJob, ReplicasAreTheWorkersUnlessSaid) {
   EXPECT_EQ(ResolveJob({{"workers", "3"}}, From({}))->replicas, 3);
 }
 
+TEST(ResolveJob, AllTasksAreWaitedForFiveMinutesUnlessSaidAndARunMaySayOtherwise) {
+  const auto spec = ResolveJob({}, From({}));
+  EXPECT_EQ(spec->join_deadline, std::chrono::seconds(300));
+  EXPECT_EQ(ResolveJob({}, From({{"EVERSTEP_JOIN_DEADLINE", "7"}}))->join_deadline,
+            std::chrono::seconds(7));
+  const auto again = ResolveAgain(*spec, *spec, {{"join-deadline", "0.5"}}, From({}));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->join_deadline, std::chrono::milliseconds(500));
+  EXPECT_EQ(ToSettings(*again).count("EVERSTEP_JOIN_DEADLINE"), 0u) << "no matter of workers";
+}
+
 TEST(ResolveJob, SeedIsDrawnUnlessSaid) {
   EXPECT_EQ(ResolveJob({{"seed", "7"}}, From({}))->seed, 7u);
   const uint64_t a = ResolveJob({}, From({}))->seed, b = ResolveJob({}, From({}))->seed;
@@ -84,6 +95,7 @@ TEST(ResolveJob, NonsenseIsRefused) {
       {"port-range", "5-4"},    {"port-range", "0-5"},
       {"cpu-baseline", "sse"},  {"log-level", "loud"},
       {"lost-after", "nan"},    {"lost-after", "0"},
+      {"join-deadline", "0"},   {"join-deadline", "soon"},
       {"grace-seconds", "-1"},  {"insecure", "maybe"},
       {"job-dir", ""},          {"checkpoint-every-steps", "-1"},
       {"max-restarts", "x"},    {"checkpoint-every-seconds", "0"},

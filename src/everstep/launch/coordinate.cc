@@ -17,6 +17,7 @@
 #include "everstep/env/pipe.h"
 #include "everstep/env/process.h"
 #include "everstep/job/directory_journal.h"
+#include "everstep/job/last_seen.h"
 #include "everstep/launch/job_choice.h"
 #include "everstep/launch/version.h"
 #include "everstep/membership/coordinator.h"
@@ -96,6 +97,8 @@ CoordinatorOptions OptionsOf(const CoordinatorOrder& order, const HeldJob& held)
     options.job.silent_agent_lost_after = spec.lost_after;
   }
   options.job.grace = spec.grace;
+  options.job.agents_deadline = spec.join_deadline;
+  options.job.last_seen = LastSeenOf(RealFileSystem(), spec.directory);
   options.job.term = held.journal->term();
   options.job.first_incident = held.journal->first_incident();
   options.job.max_restarts = spec.max_restarts;

@@ -53,12 +53,12 @@ absl::Status CheckJob(const JobOptions& options) {
     return absl::InvalidArgumentError(
         "parameter servers need a chief that coordinates them; give --chief 1");
   }
-  if (options.replicas < options.workers && !options.SaidToBeGang()) {
+  if (options.replicas < options.Tasks() && !options.SaidToBeGang()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        options.replicas, " replicas are too few for ", options.workers,
+        options.replicas, " replicas are too few for ", options.Tasks(),
         " workers: each worker runs at least one, and the extra workers would be spares, which are "
         "not there yet; give --replicas ",
-        options.workers, " or more, or fewer workers"));
+        options.Tasks(), " or more, or fewer workers"));
   }
   return absl::OkStatus();
 }
@@ -72,6 +72,8 @@ JobState MakeJob(JobOptions options) {
   state.restarts.term = state.options.term;
   state.restarts.max_restarts = state.options.max_restarts;
   state.restarts.gang = state.options.SaidToBeGang();
+  // Who starts a program by hand with a cluster has one that knows Everstep.
+  state.restarts.native = !state.options.cluster.empty() && !state.restarts.gang;
   state.evaluator_restarts = state.restarts;
   state.evaluator_restarts.gang = true;
   state.line = "waiting for agents";
@@ -133,6 +135,7 @@ void Decider::On(const AgentStreamLost& lost) {
                                 [&](const auto& worker) { return worker.agent == lost.agent; });
   if (state_.phase == JobPhase::kGathering && !used) {
     Log(absl::StrCat("agent ", lost.agent, " has gone before the job began"));
+    if (it->second.self.task) SeeGone(it->second);
     // It may have processes of an earlier start that must not be forgotten.
     it->second.lost = it->second.away = true;
     if (it->second.abandoned.empty()) state_.agents.erase(it);
@@ -285,7 +288,7 @@ std::string Decider::Line() const {
   const int workers = static_cast<int>(state_.workers.size());
   switch (state_.phase) {
     case JobPhase::kGathering:
-      return absl::StrCat("waiting for ", MoreSlots(Needed() - Slots()));
+      return WaitingLine();
     case JobPhase::kStarting:
       return absl::StrCat("starting: ", Count(WorkerState::kGreeted), " of ", workers,
                           " workers have said hello");
@@ -331,11 +334,10 @@ std::string MoreSlots(int missing) {
   return absl::StrCat(missing, missing == 1 ? " more slot" : " more slots");
 }
 
-std::string NamesOf(const std::vector<std::string>& all) {
-  constexpr size_t kShown = 5;
-  if (all.size() <= kShown) return absl::StrJoin(all, ", ");
-  return absl::StrCat(absl::StrJoin(all.begin(), all.begin() + kShown, ", "), " and ",
-                      all.size() - kShown, " more");
+std::string NamesOf(const std::vector<std::string>& all, size_t shown) {
+  if (all.size() <= shown) return absl::StrJoin(all, ", ");
+  return absl::StrCat(absl::StrJoin(all.begin(), all.begin() + shown, ", "), " and ",
+                      all.size() - shown, " more");
 }
 
 }  // namespace everstep

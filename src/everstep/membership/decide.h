@@ -3,7 +3,8 @@
 // out for real, a simulator in its own way.
 //
 // The rules, for a job of N workers:
-//   Gathering. Agents register until N slots are there; orders go to agents by (host, name).
+//   Gathering. Agents register until all tasks have a place: a claimed one where it is claimed, the
+//   others in slots by (host, name).
 //   Starting.  Workers say hello; their fingerprints must be equal.
 //   Preparing. View 1.1 of all of them; each links to the others and says so with its state.
 //   Training.  Until all leave having finished, at the same step with the same digest.

@@ -104,9 +104,9 @@ bool Decider::FindPlace(WorkerEntry& worker) {
   const auto agent = state_.agents.find(worker.agent);
   if (agent != state_.agents.end() && !agent->second.lost) return !agent->second.away;
   if (IsEvaluator(worker.task)) {
-    const std::vector<Place> places = FreePlaces();
-    if (places.empty()) return false;  // an agent may come
-    Put(worker, places.front());
+    const std::optional<Place> place = FreePlaceFor(worker.task);
+    if (!place) return false;  // an agent may come
+    Put(worker, *place);
     return true;
   }
   worker.respawn.reset();

@@ -137,24 +137,30 @@ void Decider::Forget(WorkerEntry& worker) {
   }
 }
 
+// Whatever runs there is not waited for any more; it is killed if the agent comes back.
+void Decider::GiveUp(AgentEntry& agent) {
+  const std::string& name = agent.self.agent;
+  agent.lost = true;
+  SeeGone(agent);
+  for (WorkerEntry& worker : state_.workers) {
+    if (worker.agent != name || worker.exited) continue;
+    worker.exited = worker.given_up = true;  // nobody is left to say more of it
+    SetState(worker, WorkerState::kGone);
+    if (IsStopping() || (worker.trouble && worker.trouble->proven)) continue;
+    Prove(worker, kExitNotNow,
+          absl::StrCat("was lost with its host ", HostForPeople(agent.self.host), ": agent ", name,
+                       " was silent for ", SecondsText(now_ - agent.away_since)));
+    worker.trouble->lost = true;
+    if (IsGang()) worker.trouble->since = agent.away_since;
+  }
+}
+
 void Decider::GiveUpLost() {
   for (auto& [name, agent] : state_.agents) {
     const bool patient = IsGang() && agent.silent;
     const Duration limit =
         patient ? state_.options.silent_agent_lost_after : state_.options.lost_after;
-    if (!agent.away || agent.lost || now_ - agent.away_since < limit) continue;
-    agent.lost = true;
-    for (WorkerEntry& worker : state_.workers) {
-      if (worker.agent != name || worker.exited) continue;
-      worker.exited = worker.given_up = true;  // nobody is left to say more of it
-      SetState(worker, WorkerState::kGone);
-      if (IsStopping() || (worker.trouble && worker.trouble->proven)) continue;
-      Prove(worker, kExitNotNow,
-            absl::StrCat("was lost with its host ", HostForPeople(agent.self.host), ": agent ",
-                         name, " was silent for ", SecondsText(now_ - agent.away_since)));
-      worker.trouble->lost = true;
-      if (IsGang()) worker.trouble->since = agent.away_since;
-    }
+    if (agent.away && !agent.lost && now_ - agent.away_since >= limit) GiveUp(agent);
   }
   if (IsStopping()) return;
   for (WorkerEntry& worker : state_.workers) {
@@ -211,7 +217,7 @@ Fault Decider::FaultOf(const WorkerEntry& cause) const {
   fault.code = trouble.code;
   fault.who = NameFor(cause);
   fault.what = trouble.what;
-  fault.task_index = cause.task.index;
+  fault.task_index = state_.index_of.at(cause.incarnation);  // chief:0 and worker:0 differ
   fault.task = cause.task.ToString();
   fault.early = IsEarly(cause);
   fault.history = cause.hello ? cause.hello->history : state_.origin.history;
@@ -247,7 +253,7 @@ const WorkerEntry* Decider::Cause() const {
   auto key = [](const WorkerEntry& worker) {
     const Trouble& trouble = *worker.trouble;
     return std::make_tuple(trouble.lost ? false : LooksLikeConsequence(worker), !worker.accused,
-                           trouble.since, worker.task.index);
+                           trouble.since);  // the first in order when all that is equal
   };
   for (const WorkerEntry& worker : state_.workers) {
     if (!worker.trouble || !worker.trouble->proven) continue;

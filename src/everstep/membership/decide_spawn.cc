@@ -1,5 +1,6 @@
 // membership: Decide, which tasks there are, where they run, and the orders to start them.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -8,13 +9,14 @@
 #include "everstep/membership/decider.h"
 
 namespace everstep {
-namespace {
 
 std::string HostPort(const std::string& address, int port) {
   const bool bare_v6 =
       address.find(':') != std::string::npos && !address.empty() && address.front() != '[';
   return bare_v6 ? absl::StrCat("[", address, "]:", port) : absl::StrCat(address, ":", port);
 }
+
+namespace {
 
 // Trainers first: they are spread over the hosts in the order of their ranks.
 std::vector<Task> TasksOf(const JobOptions& options) {
@@ -35,17 +37,19 @@ bool IsTrainer(const Task& task) { return task.type == "chief" || task.type == "
 
 bool IsEvaluator(const Task& task) { return task.type == "evaluator"; }
 
-std::vector<Decider::Place> Decider::FreePlaces() const {
+// Those of claimers, or those that are for any task.
+std::vector<Decider::Place> Decider::FreePlaces(bool claimed) const {
   std::vector<const AgentEntry*> order;
   for (const auto& [name, agent] : state_.agents) {
-    if (!agent.lost) order.push_back(&agent);
+    if (!agent.lost && agent.self.task.has_value() == claimed) order.push_back(&agent);
   }
   std::sort(order.begin(), order.end(), [](const AgentEntry* a, const AgentEntry* b) {
     return std::tie(a->self.host, a->self.agent) < std::tie(b->self.host, b->self.agent);
   });
   std::set<std::pair<std::string, int>> taken;
   for (const WorkerEntry& worker : state_.workers) {
-    if (!worker.over) taken.emplace(worker.agent, worker.slot);
+    if (worker.over || (state_.phase == JobPhase::kGathering && !Stays(worker))) continue;
+    taken.emplace(worker.agent, worker.slot);
   }
   std::vector<Place> places;
   for (const AgentEntry* agent : order) {
@@ -56,16 +60,52 @@ std::vector<Decider::Place> Decider::FreePlaces() const {
   return places;
 }
 
+std::optional<Decider::Place> Decider::FreePlaceFor(const Task& task) const {
+  for (const Place& place : FreePlaces(true)) {
+    if (place.agent->self.task == task) return place;
+  }
+  const std::vector<Place> open = FreePlaces(false);
+  if (open.empty()) return std::nullopt;
+  return open.front();
+}
+
+// A claimed task where it is claimed, the others where nothing is claimed. When those who start the
+// processes have fixed the cluster, its tasks are for who was started as them.
+Decider::Placing Decider::PlaceTasks() const {
+  Placing placing;
+  std::map<Task, Place> claimed;
+  for (const Place& place : FreePlaces(true)) claimed.emplace(*place.agent->self.task, place);
+  const std::vector<Place> open = FreePlaces(false);
+  size_t next = 0;
+  std::set<Task> staying;
+  for (const WorkerEntry& worker : state_.workers) {
+    if (Stays(worker)) staying.insert(worker.task);
+  }
+  for (const Task& task : TasksOf(state_.options)) {
+    if (staying.count(task) > 0) continue;
+    const bool fixed = !state_.options.cluster.empty() && IsTrainer(task);
+    if (const auto found = claimed.find(task); found != claimed.end()) {
+      placing.places.insert(*found);
+    } else if (!fixed && next < open.size()) {
+      placing.places.emplace(task, open[next++]);
+    } else {
+      placing.missing.push_back(task);
+    }
+  }
+  return placing;
+}
+
 // An evaluator that runs on through a restart of the others stays as it is.
 void Decider::OrderWorkers() {
+  const Placing placing = PlaceTasks();
+  state_.seen.clear();
+  state_.double_claims.clear();
   auto& workers = state_.workers;
   workers.erase(std::remove_if(workers.begin(), workers.end(),
                                [&](const WorkerEntry& worker) { return !Stays(worker); }),
                 workers.end());
-  const std::vector<Place> places = FreePlaces();
   std::vector<WorkerEntry> all;
   std::vector<Incarnation> fresh;
-  size_t next = 0;
   for (const Task& task : TasksOf(state_.options)) {
     auto there = std::find_if(workers.begin(), workers.end(),
                               [&](const WorkerEntry& worker) { return worker.task == task; });
@@ -76,7 +116,7 @@ void Decider::OrderWorkers() {
     WorkerEntry worker;
     worker.task = task;
     worker.incarnation = state_.next_incarnation++;
-    Put(worker, places[next++]);
+    Put(worker, placing.places.at(task));
     fresh.push_back(worker.incarnation);
     all.push_back(std::move(worker));
   }
@@ -141,6 +181,7 @@ void Decider::OnPorts(const std::string& agent, const Ports& ports) {
   auto it = state_.agents.find(agent);
   if (it == state_.agents.end()) return;
   Register& self = it->second.self;
+  if (self.task) return;  // its address is in the cluster that the others were told
   if (static_cast<int>(ports.ports.size()) < self.slots) {
     return Log(absl::StrCat("agent ", agent, " tells ", ports.ports.size(), " ports for its ",
                             self.slots, " slots; the former ones stay"),

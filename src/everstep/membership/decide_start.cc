@@ -17,6 +17,8 @@
 namespace everstep {
 namespace {
 
+constexpr size_t kShortList = 5, kLongList = 64;  // tasks that are named
+
 std::string StateText(Step step, uint64_t digest) {
   return absl::StrFormat("step %d with digest %016x", step, digest);
 }
@@ -46,9 +48,11 @@ void Decider::OnRegister(const Register& self) {
   if (auto it = state_.agents.find(self.agent); it != state_.agents.end()) {
     AgentEntry& agent = it->second;
     const bool was_lost = agent.lost;
-    agent.away = agent.lost = false;
-    if (state_.phase == JobPhase::kGathering) agent.self = self;
     for (Incarnation i : agent.abandoned) TellAgent(self.agent, Kill{i, Duration(0)});
+    if (was_lost && DismissIfReplaced(agent)) return;
+    agent.away = agent.lost = false;
+    SeeBack(agent.self);
+    if (state_.phase == JobPhase::kGathering && self.task == agent.self.task) agent.self = self;
     for (std::string& text : std::exchange(agent.missed, {})) {
       TellAgent(self.agent, Notice{std::move(text)});
     }
@@ -61,13 +65,20 @@ void Decider::OnRegister(const Register& self) {
     TellAgent(self.agent, JobEnded{kExitConfiguration, std::move(why)});
     return;
   }
+  if (!AdmitClaim(self)) return;
   AgentEntry entry;
   entry.self = self;
   entry.heard = now_;
   state_.agents[self.agent] = std::move(entry);
-  Log(absl::StrCat("agent ", self.agent, " of host ", HostForPeople(self.host), " offers ",
-                   self.slots, " slots"));
+  Log(absl::StrCat("agent ", self.agent, " of host ", HostForPeople(self.host),
+                   self.task ? absl::StrCat(" is ", self.task->ToString())
+                             : absl::StrCat(" offers ", self.slots, " slots")));
+  if (!self.task && !state_.options.cluster.empty()) {
+    TellAgent(self.agent, Notice{"each task of this job is for the process that was started as it, "
+                                 "with its TF_CONFIG; this agent says none and stays idle"});
+  }
   if (state_.phase == JobPhase::kGathering) return StartIfEnough();
+  if (self.task) return TellLateClaimer(self);
   TellAgent(self.agent, Notice{absl::StrCat("the job has its ", state_.options.Tasks(),
                                             IsGang() ? " tasks" : " workers",
                                             " already; this agent stays idle")});
@@ -94,12 +105,6 @@ void Decider::RepeatOrders(const AgentEntry& agent, bool was_lost) {
   }
 }
 
-int Decider::Slots() const {
-  int slots = 0;
-  for (const auto& [name, agent] : state_.agents) slots += agent.lost ? 0 : agent.self.slots;
-  return slots;
-}
-
 int Decider::Needed() const {
   int needed = state_.options.Tasks();
   for (const WorkerEntry& worker : state_.workers) needed -= worker.over ? 1 : 0;
@@ -107,30 +112,57 @@ int Decider::Needed() const {
 }
 
 void Decider::StartIfEnough() {
-  const int missing = Needed() - Slots();
-  if (missing <= 0) return OrderWorkers();
+  const std::vector<Task> missing = PlaceTasks().missing;
+  if (missing.empty()) return OrderWorkers();
   state_.last_notice = now_;
-  Say(absl::StrCat("waiting for ", MoreSlots(missing)));
+  Say(ByClaims() ? absl::StrCat("waiting for ", missing.size(), " of ", Needed(),
+                                " tasks: ", MissingList(missing, kShortList))
+                 : absl::StrCat("waiting for ", MoreSlots(static_cast<int>(missing.size()))));
 }
 
 void Decider::WaitForAgents() {
+  const std::vector<Task> missing = PlaceTasks().missing;
+  if (missing.empty()) return OrderWorkers();  // an evaluator has come to its end
   std::vector<std::string> have;
   for (const auto& [name, agent] : state_.agents) {
     if (agent.lost) continue;
     have.push_back(
         absl::StrCat(name, " on ", HostForPeople(agent.self.host), " with ", agent.self.slots));
   }
-  const std::string list = have.empty() ? "no agent is here" : "here are " + NamesOf(have);
-  const int missing = Needed() - Slots();
-  if (now_ - state_.started >= state_.options.agents_deadline) {
-    BeginEnding(kExitNotNow, absl::StrCat(missing, " of ", Needed(), " slots are missing after ",
-                                          SecondsText(state_.options.agents_deadline), "; ", list,
-                                          "; start more agents, or ask for fewer ",
-                                          IsGang() ? "tasks" : "workers"));
-  } else if (now_ - state_.last_notice >= state_.options.notice_interval) {
-    state_.last_notice = now_;
-    Say(absl::StrCat("waiting for ", MoreSlots(missing), "; ", list));
+  const std::string here = have.empty() ? "no agent is here" : "here are " + NamesOf(have);
+  if (now_ - state_.started >= state_.options.agents_deadline) return EndForMissing(missing, here);
+  if (now_ - state_.last_notice < state_.options.notice_interval) return;
+  if (ByClaims()) return StartIfEnough();
+  state_.last_notice = now_;
+  Say(absl::StrCat("waiting for ", MoreSlots(static_cast<int>(missing.size())), "; ", here,
+                   WhereTheyWere()));
+}
+
+void Decider::EndForMissing(const std::vector<Task>& missing, const std::string& here) {
+  const std::string waited = SecondsText(state_.options.agents_deadline);
+  if (ByClaims()) {
+    return BeginEnding(
+        kExitNotNow,
+        absl::StrCat(missing.size(), " of ", Needed(), " tasks are missing after ", waited, ": ",
+                     MissingList(missing, kLongList),
+                     "; start them, see whether their hosts reach the coordinator, or wait longer "
+                     "by --join-deadline"));
   }
+  BeginEnding(kExitNotNow,
+              absl::StrCat(missing.size(), " of ", Needed(), " slots are missing after ", waited,
+                           "; ", here, WhereTheyWere(), "; start more agents, or ask for fewer ",
+                           IsGang() ? "tasks" : "workers"));
+}
+
+// Without ages, which change all the time: it is logged whenever it changes.
+std::string Decider::WaitingLine() const {
+  const std::vector<Task> missing = PlaceTasks().missing;
+  if (!ByClaims()) {
+    return absl::StrCat("waiting for ", MoreSlots(static_cast<int>(missing.size())));
+  }
+  std::vector<std::string> names;
+  for (const Task& task : missing) names.push_back(task.ToString());
+  return absl::StrCat("waiting for ", missing.size(), " of ", Needed(), " tasks: ", NamesOf(names));
 }
 
 // ---- workers ----
@@ -163,7 +195,7 @@ void Decider::Greet(WorkerEntry& worker) {
   SetState(worker, WorkerState::kGreeted);
   if (!CheckSettings(worker)) return;
   if (state_.first_greeted < 0) {
-    state_.first_greeted = worker.task.index;
+    state_.first_greeted = state_.index_of.at(worker.incarnation);
     state_.first_hello = now_;
     for (WorkerEntry& other : state_.workers) {
       if (other.exited && !other.trouble) {
@@ -236,7 +268,8 @@ void Decider::PrepareView() {
   std::vector<const WorkerEntry*> order;
   for (const WorkerEntry& worker : state_.workers) order.push_back(&worker);
   std::sort(order.begin(), order.end(), [](const WorkerEntry* a, const WorkerEntry* b) {
-    return std::tie(a->hello->host, a->task.index) < std::tie(b->hello->host, b->task.index);
+    // Those of a host in the order of their ranks, the chief first.
+    return std::tie(a->hello->host, a) < std::tie(b->hello->host, b);
   });
   std::vector<const Hello*> hellos;
   for (const WorkerEntry* worker : order) hellos.push_back(&*worker->hello);

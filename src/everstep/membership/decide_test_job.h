@@ -53,6 +53,19 @@ class TestJob {
     for (int i = 0; i < slots; ++i) self.ports.push_back(5000 + i);
     Feed(AgentSaid{name, self});
   }
+  // A process of `host`, started by hand as `task`.
+  static Register ClaimOf(const std::string& name, const std::string& host, const std::string& task,
+                          const std::string& cluster = "") {
+    Register self{name, host, host + ".net", 1, {29711}, "1.0"};
+    self.task = *Task::Parse(task);
+    self.cluster = cluster;
+    self.pid = 4711;
+    return self;
+  }
+  void Claims(const std::string& name, const std::string& host, const std::string& task,
+              const std::string& cluster = "") {
+    Feed(AgentSaid{name, ClaimOf(name, host, task, cluster)});
+  }
   void Exits(int index, int wait_status, const std::string& tail = "", bool oom = false) {
     const WorkerEntry& worker = state.workers[index];
     Feed(AgentSaid{worker.agent,
@@ -108,8 +121,8 @@ class TestJob {
   }
   // All say hello and link.
   void Join() {
-    for (int i = 0; i < options.workers; ++i) SaysHello(i);
-    for (int i = 0; i < options.workers; ++i) Syncs(i);
+    for (int i = 0; i < options.Tasks(); ++i) SaysHello(i);
+    for (int i = 0; i < options.Tasks(); ++i) Syncs(i);
   }
   void AllExit(int wait_status = 0) {
     for (int i = 0; i < options.Tasks(); ++i) Exits(i, wait_status);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,11 @@ class Decider {
   void OnRegister(const Register& self);
   void RepeatOrders(const AgentEntry& agent, bool was_lost);
   std::string WhyRefused(const Register& self) const;
-  int Slots() const;   // of the agents that are there
   int Needed() const;  // slots
   void StartIfEnough();
   void WaitForAgents();
+  void EndForMissing(const std::vector<Task>& missing, const std::string& here);
+  std::string WaitingLine() const;
   void OnHello(WorkerEntry& worker, const Hello& hello);
   void Greet(WorkerEntry& worker);
   void CatchUp(WorkerEntry& worker);
@@ -44,12 +46,37 @@ class Decider {
   void OnSynced(WorkerEntry& worker, const Synced& synced);
   void WaitForWorkers();
 
+  // decide_claims.cc: tasks of processes that were started by hand, and who is missing.
+  const AgentEntry* HolderOf(const Task& task) const;  // that is not lost; nullptr: nobody
+  std::string ClusterText() const;
+  std::string WhyNotThatTask(const Task& task) const;
+  std::string WhyNotThatCluster(const Register& self) const;
+  bool AdmitClaim(const Register& self);
+  void Refuse(const Register& self, std::string why);
+  void NoteDouble(const Register& first, const Register& second);
+  void TakeOver(const std::string& holder, const Register& self);
+  bool DismissIfReplaced(const AgentEntry& agent);
+  void TellLateClaimer(const Register& self);
+  void SeeGone(const AgentEntry& agent);
+  void SeeBack(const Register& self);
+  bool ByClaims() const;  // tasks are waited for by their names
+  std::string SeenText(const LastSeen& seen) const;
+  std::string MissingText(const Task& task) const;
+  std::string WhereTheyWere() const;
+  std::string MissingList(const std::vector<Task>& missing, size_t shown) const;
+
   // decide_spawn.cc: which tasks there are, where they run, the orders to start them.
   struct Place {
     const AgentEntry* agent = nullptr;
     int slot = 0;
   };
-  std::vector<Place> FreePlaces() const;
+  std::vector<Place> FreePlaces(bool claimed) const;
+  std::optional<Place> FreePlaceFor(const Task& task) const;
+  struct Placing {
+    std::map<Task, Place> places;
+    std::vector<Task> missing;  // those for which there is none
+  };
+  Placing PlaceTasks() const;
   void OrderWorkers();
   void Put(WorkerEntry& worker, const Place& place) const;
   void CountAgain();
@@ -131,6 +158,7 @@ class Decider {
   void ProveFailed(WorkerEntry& worker, const Leaving& leaving);
   void Forget(WorkerEntry& worker);  // it came back
   void GiveUpLost();
+  void GiveUp(AgentEntry& agent);
   void CloseView(const std::string& reason);
   void Diagnose();
   const WorkerEntry* Cause() const;
@@ -207,7 +235,9 @@ std::string HostForPeople(const std::string& host);
 std::string MoreSlots(int missing);                           // "1 more slot", "2 more slots"
 std::string SecondsText(Duration d);                          // "2.0 s"
 std::vector<std::string> LastLines(const std::string& tail);  // at most 20
-std::string NamesOf(const std::vector<std::string>& all);     // "a, b and 3 more"
+// "a, b and 3 more"
+std::string NamesOf(const std::vector<std::string>& all, size_t shown = 5);
+std::string HostPort(const std::string& address, int port);  // with brackets where IPv6 needs them
 
 bool IsTrainer(const Task& task);  // chief or worker
 bool IsEvaluator(const Task& task);

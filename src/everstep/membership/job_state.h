@@ -24,18 +24,22 @@ struct JobOptions {
   bool gang = false;  // the program is known to be no native one
   int chiefs = 0;     // 0 or 1; the other roles: of gangs only
   int parameter_servers = 0;
-  int evaluators = 0;                           // 0 or 1
-  int replicas = 1;                             // R, at least N
+  int evaluators = 0;  // 0 or 1
+  int replicas = 1;    // R, at least N
   // The trainers' cluster when those who start the processes by hand fixed it: who was told another
-  // one (Register::cluster) is refused. Chief and workers of it are native workers. Empty: not fixed.
+  // one (Register::cluster) is refused. Chief and workers of it are native workers. Empty: not
+  // fixed.
   std::string cluster;
+  // Where tasks were in a former run, for people, by name: "on host b, as of ..." (LastSeenOf).
+  std::map<std::string, std::string> last_seen;
   std::map<std::string, std::string> settings;  // EVERSTEP_* for every worker's environment
   std::string version;                          // agents of another are refused; empty: any
   int64_t term = 1;
   int max_restarts = 10;  // without a new checkpoint in between; 0: the first failure is the end
   int64_t first_incident = 1;  // number of the first incident of this run, within the job
 
-  Duration agents_deadline = std::chrono::seconds(60);  // for N slots to be registered
+  // For all tasks to have a place, from the beginning and after each loss of one.
+  Duration agents_deadline = std::chrono::seconds(60);
   // For the other workers to say hello once one has; programs may load data first. A program that
   // never says hello is not waited for.
   Duration hello_deadline = std::chrono::minutes(15);
@@ -67,7 +71,9 @@ struct JobOptions {
 
   int Tasks() const { return chiefs + workers + parameter_servers + evaluators; }
   // Somebody said so.
-  bool SaidToBeGang() const { return gang || Tasks() != workers; }
+  bool SaidToBeGang() const {
+    return gang || Tasks() != (cluster.empty() ? workers : chiefs + workers);
+  }
 };
 
 enum class JobPhase {
@@ -170,6 +176,20 @@ struct AgentEntry {
   std::set<Incarnation> abandoned;  // given up in former restarts; to be killed if it comes back
 };
 
+// Where a task was that is not there now.
+struct LastSeen {
+  std::string host;     // for people
+  std::string address;  // "host:port"
+  TimePoint at;
+  bool claimed = false;  // by a process that was started as it
+};
+
+// A task that is there and was started again, for which the later processes were refused.
+struct DoubleClaim {
+  int starts = 1;
+  std::vector<std::string> hosts;  // in the order in which they were heard of
+};
+
 // A restart that is under way.
 struct Restarting {
   std::string reason;  // "worker:1 was killed by signal 9 (SIGKILL)"
@@ -252,8 +272,11 @@ struct JobState {
   TimePoint started;  // of the phase
   bool begun = false;
 
-  std::map<std::string, AgentEntry> agents;  // by name
-  std::vector<WorkerEntry> workers;          // chief, workers, parameter servers, evaluator
+  std::map<std::string, AgentEntry> agents;   // by name
+  std::map<Task, LastSeen> seen;              // of tasks that are lost; empty once all have a place
+  std::map<Task, DoubleClaim> double_claims;  // since the tasks were last ordered
+  std::optional<TimePoint> refusal_told;      // to the terminals
+  std::vector<WorkerEntry> workers;           // chief, workers, parameter servers, evaluator
   std::unordered_map<Incarnation, int> index_of;
   std::array<int, static_cast<size_t>(WorkerState::kCount)> count{};  // workers in each state
   Incarnation next_incarnation = 1;

@@ -109,7 +109,8 @@ JobStatus StatusOf(TimePoint now, const JobState& state) {
   status.view = state.view.id;
   status.history = state.origin.history;
   status.step = state.origin.step;
-  status.workers_wanted = state.options.workers;
+  const JobOptions& options = state.options;
+  status.workers_wanted = options.SaidToBeGang() ? options.workers : options.Tasks();
   status.restarts = state.restarts.total;
   status.restarts_left = RestartsLeft(state.restarts);
   status.incidents = state.next_incident - 1;
