@@ -205,7 +205,7 @@ class Hand(unittest.TestCase):
     # --- processes die ---
 
     def test_what_is_killed_goes_on_and_the_digest_is_the_same(self):
-        started = self.all_tasks(self.cluster(), epochs=12, steps=50)
+        started = self.all_tasks(self.cluster(), epochs=6, steps=50)
         self.wait_until(lambda: self.step() > 60, "it does not train")
         killed = self.worker_of(started["worker:2"])
         os.kill(killed, signal.SIGKILL)
@@ -215,21 +215,21 @@ class Hand(unittest.TestCase):
         # Now the whole of a process, as when its host fails; then somebody starts it again.
         started["worker:3"].kill()
         self.end(started["worker:3"], -signal.SIGKILL)
-        started["worker:3"] = self.task(self.cluster(), "worker:3", epochs=12, steps=50)
+        started["worker:3"] = self.task(self.cluster(), "worker:3", epochs=6, steps=50)
         for process in started.values():
             self.end(process, seconds=90)
-        self.assertEqual(ev.digest(self.job), self.reference(12))
+        self.assertEqual(ev.digest(self.job), self.reference(6))
 
     def test_sigterm_to_one_ends_all_in_order_and_the_job_can_go_on(self):
-        started = self.all_tasks(self.cluster(), epochs=12)
+        started = self.all_tasks(self.cluster(), epochs=6)
         self.wait_until(lambda: self.step() > 20, "it does not train")
         started["worker:1"].terminate()
         for process in started.values():
             self.end(process, 143)
-        started = self.all_tasks(self.cluster(), epochs=12, EVERSTEP_RESUME=self.job, EVERSTEP_JOB_DIR=None)
+        started = self.all_tasks(self.cluster(), epochs=6, EVERSTEP_RESUME=self.job, EVERSTEP_JOB_DIR=None)
         for process in started.values():
             self.end(process, seconds=90)
-        self.assertEqual(ev.digest(self.job), self.reference(12))
+        self.assertEqual(ev.digest(self.job), self.reference(6))
 
     # --- something is wrong ---
 
