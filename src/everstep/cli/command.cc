@@ -72,12 +72,18 @@ bool HasVariables(const CLI::App& verb) {
   return false;
 }
 
-// A variable that is misspelt would be ignored in silence. job/README.md has the list, and each
-// verb's own options have one as well.
+}  // namespace
+
 void WarnOfUnknownVariables(const CLI::App& root) {
   std::set<std::string> known = {
-      "EVERSTEP_COORDINATOR",  "EVERSTEP_INCARNATION", "EVERSTEP_SECRET_FILE", "EVERSTEP_JOB_TOKEN",
-      "EVERSTEP_RESTORE_FROM", "EVERSTEP_BEGIN_FROM",  "EVERSTEP_HEARTBEAT"};
+      "EVERSTEP_COORDINATOR", "EVERSTEP_INCARNATION", "EVERSTEP_SECRET_FILE", "EVERSTEP_JOB_TOKEN",
+      "EVERSTEP_RESTORE_FROM", "EVERSTEP_BEGIN_FROM", "EVERSTEP_HEARTBEAT",
+      // Who says where a process stands (cluster/resolver.h), and where programs meet.
+      "EVERSTEP_RESOLVER", "EVERSTEP_CLUSTER_WORKERS", "EVERSTEP_CLUSTER_CHIEF",
+      "EVERSTEP_CLUSTER_SIZE", "EVERSTEP_CLUSTER_PORT", "EVERSTEP_TASK", "EVERSTEP_SERVICE",
+      "EVERSTEP_SLURM_PORT_BASE", "EVERSTEP_PORT", "EVERSTEP_SOCKET_IFNAME",
+      "EVERSTEP_SOCKET_FAMILY", "EVERSTEP_JOIN_SECRET_FILE", "EVERSTEP_JOIN_DEADLINE",
+      "EVERSTEP_INSECURE"};
   for (const JobOption& option : JobOptionTable()) known.insert(option.Variable());
   for (const CLI::App* verb : root.get_subcommands([](const CLI::App*) { return true; })) {
     for (const CLI::Option* option : verb->get_options()) {
@@ -103,8 +109,6 @@ void WarnOfUnknownVariables(const CLI::App& root) {
                              near.empty() ? "" : "?", "\n"));
   }
 }
-
-}  // namespace
 
 CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
                   std::function<int()> run) {

@@ -44,6 +44,11 @@ struct VerbText {
 CLI::App& AddVerb(CLI::App& root, Invocation* invocation, const VerbText& text,
                   std::function<int()> run);
 
+// A line for each EVERSTEP_ variable that is none: misspelt, it would be ignored in silence.
+// job/README.md has the list of a job's; each verb's own options have one as well. AddVerb's verbs
+// do it by themselves.
+void WarnOfUnknownVariables(const CLI::App& root);
+
 // --NAME VALUE as text; unset in the arguments, EVERSTEP_NAME; else what `value` holds already.
 // `value` must live until the verb has run.
 void AddText(CLI::App& verb, const std::string& name, const char* value_name, const char* help,
@@ -93,6 +98,7 @@ void AddStatus(CLI::App& root, Invocation* invocation);
 void AddReport(CLI::App& root, Invocation* invocation);
 void AddRecords(CLI::App& root, Invocation* invocation);
 void AddCheckpoint(CLI::App& root, Invocation* invocation);
+void AddConfig(CLI::App& root, Invocation* invocation);
 void AddPythonPath(CLI::App& root, Invocation* invocation);
 
 // The whole command.

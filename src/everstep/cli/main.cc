@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "everstep/base/exit_code.h"
 #include "everstep/cli/command.h"
+#include "everstep/cli/config_make.h"
 #include "everstep/cli/foreign_options.h"
 #include "everstep/env/pipe.h"
 
@@ -18,6 +19,7 @@ constexpr char kExamples[] = R"(Examples:
   everstep run -n 2 -- python3 train.py
   everstep run --resume latest
   everstep checkpoint digest runs/train-20260101-120000
+  everstep config check --strategy mwms
 )";
 
 // "; did you mean --replicas?", or nothing when no option is near.
@@ -64,6 +66,7 @@ size_t ProgramAt(const std::vector<std::string>& arguments, const std::string& p
 std::string HintFor(const CLI::App& verb, const std::string& option,
                     const std::vector<std::string>& arguments) {
   const std::string name = verb.get_name();
+  if (name == "make") return ConfigMakeHint(option);
   if (name != "run" && name != "agent" && name != "coordinator") return "";
   const auto at = std::find(arguments.begin(), arguments.end(), option);
   const bool value = at != arguments.end() && at + 1 != arguments.end();
@@ -95,7 +98,7 @@ absl::Status CheckForNp(const std::vector<std::string>& arguments) {
     return a == "-np" || absl::StartsWith(a, "-np=");
   });
   if (np == arguments.end() || arguments.front() == "records" ||
-      arguments.front() == "checkpoint") {
+      arguments.front() == "checkpoint" || arguments.front() == "config") {
     return absl::OkStatus();
   }
   const std::string value = np + 1 == arguments.end() ? "" : *(np + 1);
@@ -181,6 +184,7 @@ int EverstepMain(int argc, char** argv) {
   AddReport(root, &invocation);
   AddRecords(root, &invocation);
   AddCheckpoint(root, &invocation);
+  AddConfig(root, &invocation);
   AddPythonPath(root, &invocation);
 
   const absl::Status verbs = CheckVerbs(root, arguments);

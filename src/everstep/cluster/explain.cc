@@ -91,9 +91,11 @@ class Explanation {
     Say(absl::StrCat("The chief is ", Name(first),
                      cluster_.NumTasks("chief") == 0 ? " (no chief is named: worker 0 is it)" : "",
                      "; it saves checkpoints and writes summaries."));
-    if (!roles_.is_chief) Say("This process must save too, into a directory that is thrown away.");
-    Say(absl::StrCat("The leader of the collectives is ", Name(first), "; the coordination is at ",
-                     Name(*roles_.coordination_leader), "."));
+    if (!roles_.is_chief) {
+      Say("This process must save when the chief does, but elsewhere, to be thrown away.");
+    }
+    Say(absl::StrCat("The leader of the collectives is ", Name(first),
+                     "; the coordination leader is ", Name(*roles_.coordination_leader), "."));
     Binds();
     if (roles_.count > 1) {
       Say(absl::StrCat("At the start of the strategy it waits until all ", roles_.count,

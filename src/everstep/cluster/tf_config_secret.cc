@@ -28,9 +28,7 @@ constexpr Form kForms[] = {{"AKIA", 12},        {"ASIA", 12}, {"ghp_", 12}, {"gh
                            {"hf_", 16},         {"eyJ", 16},  {"AIza", 16}, {"glpat-", 12},
                            {"-----BEGIN", 0}};
 
-bool IsKeyCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
-}
+bool IsKeyCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 bool HasPasswordBeforeHost(std::string_view text) {
   for (size_t at = text.find('@'); at != std::string_view::npos; at = text.find('@', at + 1)) {
@@ -56,6 +54,7 @@ bool HasKeyForm(std::string_view text) {
   for (const Form& form : kForms) {
     for (size_t at = text.find(form.begin); at != std::string_view::npos;
          at = text.find(form.begin, at + 1)) {
+      if (at > 0 && IsKeyCharacter(text[at - 1])) continue;  // "task-...", not "sk-..."
       const size_t from = at + form.begin.size();
       const std::string_view rest = text.substr(from);
       const size_t run = std::find_if_not(rest.begin(), rest.end(), IsKeyCharacter) - rest.begin();

@@ -307,6 +307,9 @@ TEST(Secrets, AreNamedAndNeverShown) {
 
 TEST(Secrets, LongNamesOfHostsAreNone) {
   EXPECT_FALSE(LooksLikeSecret("worker-0.training-7f9c6d5b8-xk2lp.my-namespace.svc.cluster.local"));
+  EXPECT_FALSE(LooksLikeSecret("task-training-of-something-long-0.disk-without-any-more.svc:2222"));
+  EXPECT_FALSE(LooksLikeSecret("sk-learn-training-of-something-long-0:2222"));
+  EXPECT_FALSE(LooksLikeSecret("token:2222"));
   EXPECT_FALSE(LooksLikeSecret("[fd00:1234:5678:9abc:def0:1234:5678:9abc]:2222"));
   EXPECT_THAT(Messages(Text(R"("worker":["ip-10-0-0-1.eu-central-1.compute.internal:2222"])")),
               IsEmpty());
