@@ -30,7 +30,7 @@ bool ToldToLeave(SignalQueue& signals) {
 
 absl::StatusOr<std::string> AwaitCoordinator(const AwaitedCoordinator& awaited,
                                              SignalQueue* signals) {
-  const Deadline deadline = After(RealClock(), awaited.at_most);
+  const Deadline deadline = awaited.since.value_or(RealClock().Now()) + awaited.at_most;
   const std::string which =
       absl::StrCat("the coordinator at ", awaited.address.ToString(),
                    awaited.who.empty() ? "" : absl::StrCat(", which ", awaited.who, " starts"));

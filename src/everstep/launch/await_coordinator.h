@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,7 @@ struct AwaitedCoordinator {
   HostPort address;
   std::string who;  // starts it: "the process of worker:0"; empty: not known
   Duration at_most{};
+  std::optional<TimePoint> since = {};          // when the waiting began; not there: now
   std::function<void(const std::string&)> say;  // a line, every few seconds
   Duration say_every = std::chrono::seconds(5);
 };

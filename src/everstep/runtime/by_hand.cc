@@ -252,10 +252,11 @@ class Hand {
     if (!named)
       awaited.who = absl::StrCat("the process of ", FirstTrainer(place_.cluster).ToString());
     awaited.say = Say;
+    awaited.at_most = JoinDeadline();
+    awaited.since = start;
     Console console(1, 2, RealClock());
     absl::StatusOr<AgentResult> result = absl::UnknownError("not tried");
     do {
-      awaited.at_most = start + JoinDeadline() - RealClock().Now();
       absl::StatusOr<std::string> local = AwaitCoordinator(awaited, self_.signals);
       if (!local.ok()) {
         result = local.status();
@@ -279,7 +280,7 @@ class Hand {
            !begun_.has_value() && RealClock().Now() < start + JoinDeadline();
   }
 
-  Duration JoinDeadline() const { return std::chrono::seconds(300); }
+  Duration JoinDeadline() const { return job_->spec.join_deadline; }
 
   absl::StatusOr<int> End(const absl::StatusOr<AgentResult>& result, Duration took,
                           Console* console) {
