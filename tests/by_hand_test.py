@@ -189,7 +189,8 @@ class Hand(unittest.TestCase):
         started = self.all_tasks(self.cluster(chief=True), OMP_NUM_THREADS=2)
         for process in started.values():
             self.end(process)
-        self.assertIn("test accuracy", self.output(started["chief:0"]))
+        for task, process in started.items():
+            self.assertEqual("test accuracy" in self.output(process), task == "chief:0", task)
         self.assertEqual(ev.digest(self.job), self.reference(1))
 
     def test_the_address_of_the_coordinator_alone_is_enough(self):

@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Alone(const Place&
   }
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(JobSecret::Generate()));
   if (place.task.has_value()) worker->settings_.task = *place.task;
+  worker->settings_.has_chief = worker->settings_.task.type == "chief";
   return Begin(std::move(worker));
 }
 
@@ -89,6 +90,7 @@ absl::Status WorkerProcess::ReadCluster() {
   }
   settings_.task = *config->task;
   settings_.num_workers = config->NumTrainers();
+  settings_.has_chief = config->cluster.NumTasks("chief") > 0;
   EV_ASSIGN_OR_RETURN(own_address_, config->cluster.Address(settings_.task));
   return absl::OkStatus();
 }

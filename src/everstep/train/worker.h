@@ -19,8 +19,9 @@ namespace everstep {
 // Fixed for the life of the process; replicas, seed and threads are the job's, equal on all
 // workers.
 struct WorkerSettings {
-  Task task;            // this process's place in the cluster
-  int num_workers = 1;  // at the start of the job
+  Task task;               // this process's place in the cluster
+  int num_workers = 1;     // at the start of the job; a chief is one of them
+  bool has_chief = false;  // chief:0 is one of them
   int num_replicas = 1;
   uint64_t seed = 0;
   int threads_per_replica = 1;
@@ -52,7 +53,8 @@ class Worker {
   // The worker that speaks for the job: chief:0 where there is one, else worker:0.
   bool IsChief() const {
     const Task& task = settings().task;
-    return task.type == "chief" || (task.type == "worker" && task.index == 0);
+    if (settings().has_chief) return task.type == "chief";
+    return task.type == "worker" && task.index == 0;
   }
 };
 
