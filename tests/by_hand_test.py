@@ -193,6 +193,18 @@ class Hand(unittest.TestCase):
             self.assertEqual("test accuracy" in self.output(process), task == "chief:0", task)
         self.assertEqual(ev.digest(self.job), self.reference(1))
 
+    def test_an_agent_needs_no_job_directory_and_may_claim_its_task(self):
+        self.start([ev.EVERSTEP, "coordinator", "-n", 2, "--replicas", 4, "--seed", SEED, "--insecure", "--job-dir",
+                    self.job, "--listen", "10.213.7.1:29700"], 0, "coordinator")
+        agents = {}
+        for host, task in ((1, "worker:0"), (0, "worker:1")):
+            agents[task] = self.start([ev.EVERSTEP, "agent", "--coordinator", "10.213.7.1:29700", "--insecure",
+                                       "--task", task, "--", *self.mnist(1)], host, task)
+        for task, agent in agents.items():
+            text = self.end(agent)
+            self.assertEqual("test accuracy" in text, task == "worker:0", text)
+        self.assertEqual(ev.digest(self.job), self.reference(1))
+
     def test_the_address_of_the_coordinator_alone_is_enough(self):
         coordinator = self.start([ev.EVERSTEP, "coordinator", "-n", 4, "--seed", SEED, "--insecure", "--job-dir",
                                   self.job, "--listen", "10.213.7.1:29700"], 0, "coordinator")

@@ -14,6 +14,7 @@
 #include "everstep/env/port.h"
 #include "everstep/job/directory.h"
 #include "everstep/launch/host.h"
+#include "everstep/trust/join_secret.h"
 #include "everstep/trust/secret.h"
 
 namespace everstep {
@@ -98,15 +99,14 @@ absl::StatusOr<AgentPlan> MakePlan(const AgentArguments& arguments,
   if (plan.secret_file.empty() && !plan.spec.directory.empty()) {
     plan.secret_file = SecretPath(plan.spec.directory);
   }
-  if (plan.secret_file.empty()) {
-    return UsageError("say where the job's secret is: --job-dir DIR or --secret-file FILE");
-  }
   EV_RETURN_IF_ERROR(CheckProgram(program));
   return plan;
 }
 
-// The job may be made at this moment; so waits for the file.
+// That of the job, in a file which may be made at this moment: so waits for it. No path: the user's
+// join secret; the job's own is then found in the directory that the coordinator names.
 absl::StatusOr<JobSecret> ReadSecret(const std::string& path, Deadline deadline) {
+  if (path.empty()) return ReadJoinSecret(GetEnvironment);
   for (bool said = false;; said = true) {
     const absl::StatusOr<std::string> text = ReadWholeFile(RealFileSystem(), path);
     if (text.ok() && !text->empty()) {
@@ -189,7 +189,8 @@ void AddAgent(CLI::App& root, Invocation* invocation) {
               });
   AddText(verb, "coordinator", "HOST:PORT", "of the job", &arguments->coordinator);
   AddText(verb, "slots", "K", "how many tasks this host can run (default 1)", &arguments->slots);
-  AddText(verb, "secret-file", "FILE", "the job's secret (default: in the job directory)",
+  AddText(verb, "secret-file", "FILE",
+          "the job's secret (default: in --job-dir; without one the user's join secret is shown)",
           &arguments->secret_file);
   AddText(verb, "address", "ADDRESS",
           "where other hosts reach this one (default: the interface that leads to the coordinator)",
