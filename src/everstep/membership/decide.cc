@@ -129,6 +129,7 @@ void Decider::On(const AgentSaid& said) {
 }
 
 void Decider::On(const AgentStreamLost& lost) {
+  state_.doubts.erase(lost.agent);
   auto it = state_.agents.find(lost.agent);
   if (it == state_.agents.end()) return;
   const bool used = std::any_of(state_.workers.begin(), state_.workers.end(),
@@ -196,6 +197,7 @@ void Decider::On(const Superseded&) {
 }
 
 void Decider::On(const Tick&) {
+  SettleDoubts();
   if (state_.phase == JobPhase::kGathering) WaitForAgents();
   if (!IsStopping()) WaitForWorkers();
   GiveUpLost();

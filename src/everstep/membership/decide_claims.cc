@@ -138,7 +138,22 @@ std::string Decider::WhyNotThatCluster(const Register& self) const {
   return "";
 }
 
-// False: it is refused, and has been told.
+// Something was heard of it since, or its stream has outlasted what a dead host's would.
+bool Decider::LivedAfter(const AgentEntry& holder, TimePoint since) const {
+  constexpr Duration kOnItsWay = std::chrono::milliseconds(500);
+  if (now_ - since >= state_.options.claim_patience || holder.heard > since + kOnItsWay)
+    return true;
+  return std::any_of(state_.workers.begin(), state_.workers.end(), [&](const WorkerEntry& worker) {
+    return worker.agent == holder.self.agent && worker.last_beat > since + kOnItsWay;
+  });
+}
+
+void Decider::SettleDoubts() {
+  const std::map<std::string, Doubt> doubts = state_.doubts;
+  for (const auto& [agent, doubt] : doubts) OnRegister(doubt.self);
+}
+
+// False: it is refused, and has been told; or it is in doubt.
 bool Decider::AdmitClaim(const Register& self) {
   std::string why;
   if (self.task) {
@@ -152,11 +167,21 @@ bool Decider::AdmitClaim(const Register& self) {
   if (why.empty()) why = WhyNotThatCluster(self);
   const AgentEntry* holder = self.task ? HolderOf(*self.task) : nullptr;
   if (why.empty() && holder != nullptr && !holder->away) {
+    const auto [doubt, first] = state_.doubts.try_emplace(self.agent, Doubt{self, now_});
+    if (!LivedAfter(*holder, doubt->second.since)) {
+      if (first) {
+        TellAgent(self.agent,
+                  Notice{absl::StrCat(self.task->ToString(), " is taken: ", WhoIs(holder->self),
+                                      " has it; a few seconds to see whether it lives")});
+      }
+      return false;
+    }
     NoteDouble(holder->self, self);
     why = absl::StrCat(self.task->ToString(), " is taken: ", WhoIs(holder->self),
                        " has it; two processes were started with the same task: give each its own "
                        "index");
   }
+  state_.doubts.erase(self.agent);
   if (!why.empty()) {
     Refuse(self, std::move(why));
     return false;

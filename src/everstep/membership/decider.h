@@ -52,6 +52,8 @@ class Decider {
   std::string WhyNotThatTask(const Task& task) const;
   std::string WhyNotThatCluster(const Register& self) const;
   bool AdmitClaim(const Register& self);
+  bool LivedAfter(const AgentEntry& holder, TimePoint since) const;
+  void SettleDoubts();
   void Refuse(const Register& self, std::string why);
   void NoteDouble(const Register& first, const Register& second);
   void TakeOver(const std::string& holder, const Register& self);

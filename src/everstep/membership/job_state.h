@@ -66,6 +66,9 @@ struct JobOptions {
   Duration stacks_patience = std::chrono::seconds(5);
   // A gang that has written nothing like a checkpoint for this long is told so, each time anew.
   Duration no_checkpoint_after = std::chrono::minutes(30);
+  // Within this the stream of a process is lost whose host is gone: until then it is in doubt
+  // whether who claims the same task is a second one or its successor.
+  Duration claim_patience = std::chrono::seconds(4);
   Duration notice_interval = std::chrono::seconds(5);
   Duration progress_interval = std::chrono::milliseconds(200);
 
@@ -190,6 +193,12 @@ struct DoubleClaim {
   std::vector<std::string> hosts;  // in the order in which they were heard of
 };
 
+// Who claims a task that somebody has, as long as that one may have died just now.
+struct Doubt {
+  Register self;
+  TimePoint since;
+};
+
 // A restart that is under way.
 struct Restarting {
   std::string reason;  // "worker:1 was killed by signal 9 (SIGKILL)"
@@ -275,6 +284,7 @@ struct JobState {
   std::map<std::string, AgentEntry> agents;   // by name
   std::map<Task, LastSeen> seen;              // of tasks that are lost; empty once all have a place
   std::map<Task, DoubleClaim> double_claims;  // since the tasks were last ordered
+  std::map<std::string, Doubt> doubts;        // by agent; not in `agents`
   std::optional<TimePoint> refusal_told;      // to the terminals
   std::vector<WorkerEntry> workers;           // chief, workers, parameter servers, evaluator
   std::unordered_map<Incarnation, int> index_of;
