@@ -317,7 +317,8 @@ class Hand(unittest.TestCase):
                             "29700)); print('up', flush=True); time.sleep(600)"], 0, "other")
         self.wait_until(lambda: "up" in self.output(other), "the port is not taken")
         text = self.end(self.task(self.cluster(), "worker:0"), 75)
-        self.assertIn("port 29700 on 10.213.7.1 is taken; choose another by EVERSTEP_PORT on all tasks", text)
+        self.assertIn("port 29700 on 10.213.7.1 is taken; by another process that was started as worker:0, or else choose "
+                      "another by EVERSTEP_PORT on all tasks", text)
         other.kill()
 
 

@@ -86,7 +86,10 @@ std::vector<absl::string_view> PartsOf(const std::string& reason) {
 std::optional<Task> TaskNamedIn(const std::string& reason) {
   for (absl::string_view word : absl::StrSplit(PartsOf(reason)[0], absl::ByAnyChar(" ,;()\n"))) {
     const absl::StatusOr<Task> task = Task::Parse(std::string(word));
-    if (task.ok()) return *task;
+    if (!task.ok()) continue;
+    for (const char* type : {"chief", "worker", "ps", "evaluator"}) {  // not "localhost:29700"
+      if (task->type == type) return *task;
+    }
   }
   return std::nullopt;
 }

@@ -61,6 +61,7 @@ TEST_F(LogNoteTest, NamesNoFileThatIsNotThere) {
   Print(0);
   EXPECT_EQ(Note("worker:1 was ended by SIGSEGV"), "  log  none: worker:1 printed nothing\n");
   EXPECT_EQ(Note("not enough slots"), "");
+  EXPECT_EQ(Note("the coordinator at localhost:29700 has been out of reach for 60 s"), "");
 }
 
 TEST_F(LogNoteTest, SaysWhenItIsOnAnotherHost) {

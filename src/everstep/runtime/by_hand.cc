@@ -182,9 +182,10 @@ class Hand {
     const absl::Status free = CheckPortFree(plan.listen);
     if (absl::IsUnavailable(free)) {
       return WithExitCode(
-          absl::UnavailableError(absl::StrCat("port ", coordinator_.port, " on ", listen_,
-                                              " is taken; choose another by EVERSTEP_PORT on all "
-                                              "tasks")),
+          absl::UnavailableError(absl::StrCat(
+              "port ", coordinator_.port, " on ", listen_,
+              " is taken; by another process that was started as ", place_.task->ToString(),
+              ", or else choose another by EVERSTEP_PORT on all tasks")),
           kExitNotNow);
     }
     EV_RETURN_IF_ERROR(free);
