@@ -233,6 +233,19 @@ class Hand(unittest.TestCase):
             self.end(process, seconds=90)
         self.assertEqual(ev.digest(self.job), self.reference(6))
 
+    def test_one_whose_inner_process_is_killed_is_lost_and_nobody_else(self):
+        started = self.all_tasks(self.cluster(), epochs=6, steps=50)
+        self.wait_until(lambda: self.step() > 60, "it does not train")
+        worker = self.worker_of(started["worker:3"])
+        agent = int(pathlib.Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
+        self.assertNotIn(agent, (started["worker:3"].pid, 1))
+        os.kill(agent, signal.SIGKILL)
+        self.end(started["worker:3"], 137)
+        started["worker:3"] = self.task(self.cluster(), "worker:3", epochs=6, steps=50)
+        for process in started.values():
+            self.end(process, seconds=90)
+        self.assertEqual(ev.digest(self.job), self.reference(6))
+
     def test_sigterm_to_one_ends_all_in_order_and_the_job_can_go_on(self):
         started = self.all_tasks(self.cluster(), epochs=6)
         self.wait_until(lambda: self.step() > 20, "it does not train")

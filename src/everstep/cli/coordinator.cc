@@ -46,10 +46,14 @@ absl::StatusOr<CoordinatorOrder> OrderOf(const CoordinatorArguments& arguments) 
 void SayWhere(const CoordinatorOrder& order, int port) {
   const JobSpec& spec = order.job.spec();
   const std::string host = order.listen.substr(0, order.listen.rfind(':'));
-  WriteAll(2, absl::StrCat("everstep ", kVersion, ": coordinator on ", host, ":", port, ", job ",
-                           spec.directory, "\n  everstep agent --coordinator ", host, ":", port,
-                           " --slots K --job-dir ", ShellQuoted({spec.directory}),
-                           spec.insecure ? " --insecure" : "", " -- PROGRAM [ARGUMENTS]\n"));
+  WriteAll(
+      2,
+      absl::StrCat(
+          "everstep ", kVersion, ": coordinator on ", host, ":", port, ", job ", spec.directory,
+          "\n  everstep agent --coordinator ", host, ":", port, " --slots K --job-dir ",
+          ShellQuoted({spec.directory}), spec.insecure ? " --insecure" : "",
+          " -- PROGRAM [ARGUMENTS]\n  or, a program made with Everstep: EVERSTEP_COORDINATOR=",
+          host, ":", port, spec.insecure ? " EVERSTEP_INSECURE=1" : "", " PROGRAM [ARGUMENTS]\n"));
 }
 
 }  // namespace

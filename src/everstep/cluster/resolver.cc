@@ -161,8 +161,11 @@ absl::StatusOr<Place> PlaceWithoutCluster(const EnvironmentReader& environment,
                   "EVERSTEP_TASK");
   }
   if (bare.has_value()) {
-    place.notes.push_back(absl::StrCat("TF_CONFIG names ", bare->ToString(),
-                                       ", but no cluster: this process trains alone"));
+    return Refuse("EV506", "TF_CONFIG, task",
+                  absl::StrCat("is ", bare->ToString(),
+                               ", but nothing says of which cluster: this process would train "
+                               "alone"),
+                  "add the cluster to it, or set EVERSTEP_COORDINATOR; or unset TF_CONFIG");
   }
   const absl::StatusOr<std::optional<int>> tasks =
       ReadWhole(environment, "SLURM_NTASKS", 2, 1000000);

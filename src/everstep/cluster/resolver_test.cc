@@ -228,10 +228,10 @@ TEST(ResolvePlace, ATaskWithoutAClusterWouldTrainAlone) {
 
 TEST(ResolvePlace, ATfConfigWithoutAClusterClaimsItsTaskOfTheCoordinator) {
   const Variables bare{{"TF_CONFIG", R"({"task":{"type":"worker","index":1}})"}};
-  const auto place = ResolvePlace(Around(bare));
-  EXPECT_EQ(Told(place), "nobody of 0");
-  EXPECT_THAT(place->notes,
-              ElementsAre("TF_CONFIG names worker:1, but no cluster: this process trains alone"));
+  EXPECT_EQ(Resolve(bare),
+            "EV506: TF_CONFIG, task: is worker:1, but nothing says of which cluster: this process "
+            "would train alone; add the cluster to it, or set EVERSTEP_COORDINATOR; or unset "
+            "TF_CONFIG");
   Variables more = bare;
   more["EVERSTEP_COORDINATOR"] = "c:1";
   EXPECT_EQ(Resolve(more), "the coordinator worker:1 of 0, coordinator c:1");

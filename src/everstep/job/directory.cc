@@ -125,9 +125,10 @@ absl::Status JobDirectory::Fill(const NewJob& job) {
   }
   status = WriteNew(*fs_, ResolvedPath(path()), ToResolvedJson(run_), 0644);
   if (absl::IsAlreadyExists(status)) {
-    return WithExitCode(absl::AlreadyExistsError(
-                            absl::StrCat(path(), " holds a job already; continue it by --resume ",
-                                         path(), ", or choose another --job-dir")),
+    return WithExitCode(absl::AlreadyExistsError(absl::StrCat(
+                            path(), " holds a job already; continue it by --resume ", path(),
+                            " (EVERSTEP_RESUME), or choose another --job-dir "
+                            "(EVERSTEP_JOB_DIR)")),
                         kExitNotNow);
   }
   if (!status.ok()) {

@@ -27,12 +27,18 @@ namespace {
 
 class TerminalView : public AgentView {
  public:
-  TerminalView(Console* console, bool in_its_place)
-      : console_(console), in_its_place_(in_its_place) {}
+  // `was_told`: its place in the cluster.
+  TerminalView(Console* console, bool in_its_place, bool was_told)
+      : console_(console), in_its_place_(in_its_place), was_told_(was_told) {}
 
   void Begins(const Spawn& spawn) override {
     const bool chief = spawn.cluster.NumTasks("chief") > 0;
     first_trainer_ = spawn.task == Task{chief ? "chief" : "worker", 0};
+    // Who was not told its place before hears it now.
+    if (in_its_place_ && !was_told_) {
+      Say(absl::StrCat("this process is ", spawn.task.ToString()));
+    }
+    was_told_ = true;
     if (on_begin) on_begin(spawn);
   }
 
@@ -56,6 +62,7 @@ class TerminalView : public AgentView {
  private:
   Console* const console_;
   const bool in_its_place_;
+  bool was_told_;
   bool first_trainer_ = false;
 };
 
@@ -136,7 +143,7 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
   agent_options.parent = self.guardian;
   agent_options.coordinator = options.coordinator_process;
   if (ports.has_value()) agent_options.ports = &*ports;
-  TerminalView view(console, options.in_its_place);
+  TerminalView view(console, options.in_its_place, options.claim.has_value());
   Agent agent(std::move(agent_options), &view);
 
   Register me;
@@ -163,7 +170,8 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
 std::string LogNote(const AgentResult& result, const std::string& job_directory, FileSystem& fs) {
   std::optional<Task> task = TaskNamedIn(result.reason);
   if (!task.has_value() && !result.failures.empty()) task = result.failures.front().task;
-  if (!task.has_value()) return "";
+  // Where no task ran the job may not have begun.
+  if (!task.has_value() || (result.logs.empty() && result.failures.empty())) return "";
   const std::string name = task->ToString();
   const auto here = result.logs.find(*task);
   if (here != result.logs.end()) {
@@ -204,8 +212,13 @@ void SayOutcome(const AgentResult& result, const std::string& job_directory, Dur
     absl::StrAppend(&text, absl::StrFormat("everstep: done in %.1f s\n", ToSeconds(took)));
   } else {
     const std::vector<absl::string_view> parts = PartsOf(result.reason);
-    absl::StrAppend(&text,
-                    "everstep: ", result.code == kExitToldToLeave ? "stopped" : "the job failed",
+    // It was turned away, and the job goes on.
+    const bool refused =
+        result.code == kExitConfiguration && result.from_coordinator && result.logs.empty();
+    absl::StrAppend(&text, "everstep: ",
+                    result.code == kExitToldToLeave ? "stopped"
+                    : refused                       ? "refused"
+                                                    : "the job failed",
                     " (exit code ", result.code, "): ", parts[0], "\n");
     const TaskFailure* failure = result.code == kExitToldToLeave ? nullptr : FailureBehind(result);
     std::string last_lines(parts.size() > 1 ? parts[1] : "");

@@ -146,7 +146,7 @@ void Decider::EndForMissing(const std::vector<Task>& missing, const std::string&
         absl::StrCat(missing.size(), " of ", Needed(), " tasks are missing after ", waited, ": ",
                      MissingList(missing, kLongList),
                      "; start them, see whether their hosts reach the coordinator, or wait longer "
-                     "by --join-deadline"));
+                     "by --join-deadline (EVERSTEP_JOIN_DEADLINE)"));
   }
   BeginEnding(kExitNotNow,
               absl::StrCat(missing.size(), " of ", Needed(), " slots are missing after ", waited,

@@ -36,6 +36,7 @@ struct AgentOptions {
   // A second wish to stop within this time of the first is the same one heard twice.
   Duration second_signal_after = std::chrono::seconds(2);
   // For the processes when this agent's parent is gone: nobody is there to answer to any more.
+  // Zero: they are killed with this agent, whichever of the two is.
   Duration orphan_grace = std::chrono::milliseconds(1500);
   Duration away_limit = std::chrono::seconds(60);  // of the coordinator
 

@@ -140,7 +140,8 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
   EV_ASSIGN_OR_RETURN(options.environment, ChildEnvironment(spawn, options_.context));
   options.pipe_output = true;
   // If this process is killed, its children are told to leave; they may have work to save.
-  options.parent_death_signal = SIGTERM;
+  const bool at_once = options_.orphan_grace <= Duration::zero();
+  options.parent_death_signal = at_once ? SIGKILL : SIGTERM;
   const auto directory = options.environment.find("EVERSTEP_JOB_DIR");
   const std::string job =
       directory == options.environment.end() ? std::string() : directory->second;
