@@ -61,17 +61,19 @@ absl::StatusOr<JobSecret> SecretIn(const PrivateFile& file, const std::string& p
                                 "join your jobs; take a copy of your own",
                                 kOtherwise));
   }
-  if ((file.mode & 077) != 0) {
-    return Refused(absl::StrFormat(
-        "the join secret %s can be read or written by others (its mode is %04o), who could join "
-        "your jobs; run: chmod 600 %s",
-        path, file.mode, path));
-  }
+  // First: no advice about the mode of a file that is something else.
   absl::StatusOr<JobSecret> secret = JobSecret::FromHex(file.text);
-  if (secret.ok()) return secret;
-  return Refused(absl::StrCat("the join secret ", path,
-                              " does not hold 64 hex digits: it is damaged or another file; copy "
-                              "it again from another host of the job, or delete it"));
+  if (!secret.ok()) {
+    return Refused(absl::StrCat("the join secret ", path,
+                                " does not hold 64 hex digits: it is damaged or another file; copy "
+                                "it again from another host of the job",
+                                kOtherwise));
+  }
+  if ((file.mode & 077) == 0) return secret;
+  return Refused(absl::StrFormat(
+      "the join secret %s can be read or written by others (its mode is %04o), who could join "
+      "your jobs; run: chmod 600 %s",
+      path, file.mode, path));
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST_F(JoinSecretTest, WhatIsNoSecretIsRefusedAndNeverShown) {
   for (const std::string& text :
        {std::string(), almost, almost + "g\n", std::string(100000, '1')}) {
     WriteFile(DefaultPath(), text, 0600);
-    Refused(DefaultPath(), "64 hex digits", "delete it");
+    Refused(DefaultPath(), "64 hex digits", "copy it again");
     if (!text.empty()) {
       EXPECT_EQ(std::string(Read().status().message()).find(text.substr(0, 20)), std::string::npos);
     }
