@@ -135,8 +135,13 @@ struct Shown {
 Shown Look(const ShowOptions& options, const Surroundings& surroundings) {
   Shown shown{ResolvePlace(surroundings), std::nullopt, "", {}, {}};
   const std::optional<std::string> value = surroundings.environment("TF_CONFIG");
+  // Alone, with a TF_CONFIG that nobody said to leave alone: it has no cluster, which may be wrong.
+  const bool alone = shown.place.ok() && shown.place->source == PlaceSource::kAlone;
   const bool by_variable =
-      shown.place.ok() ? shown.place->source == PlaceSource::kTfConfig : value.has_value();
+      !shown.place.ok() || alone
+          ? value.has_value() &&
+                !(alone && surroundings.environment("EVERSTEP_RESOLVER").value_or("") == "alone")
+          : shown.place->source == PlaceSource::kTfConfig;
   TfConfigReport report;
   if (by_variable) {
     shown.text = PlainConfig(value.value_or(""));
@@ -146,7 +151,7 @@ Shown Look(const ShowOptions& options, const Surroundings& surroundings) {
     if (!shown.tf_config.empty()) report = Examine(shown.tf_config, options, surroundings);
     for (Finding& finding : report.findings) finding.line = finding.column = 0;
   }
-  shown.config = std::move(report.config);
+  if (!alone) shown.config = std::move(report.config);
   shown.findings = std::move(report.findings);
   return shown;
 }
