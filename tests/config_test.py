@@ -77,6 +77,14 @@ class Check(Config):
         caret = next(i for i, line in enumerate(lines) if line.strip() == "^")
         self.assertEqual(lines[caret - 1][lines[caret].index("^"):], "2}}")
 
+    def test_the_file_is_named_and_not_the_variable(self):
+        self.file(WRONG, "worker-1.json")
+        said = self.run_config("check", "worker-1.json", expect=78).stdout
+        self.assertRegex(said, r"^error EV305: worker-1.json, task.index \(line 1, column \d+\): ")
+        said = self.run_config("check", "-", given="{", expect=78).stdout
+        self.assertRegex(said, r"^error EV102: standard input \(line 1, column 2\): ")
+        self.assertRegex(self.run_config("check", TF_CONFIG="{", expect=78).stdout, r"^error EV102: TF_CONFIG \(")
+
     def test_scripts_get_one_object(self):
         for text, code in ((GOOD, 0), (WRONG, 78), ("{", 78)):
             said = json.loads(self.run_config("check", "-", "--json", given=text, expect=code).stdout)
