@@ -77,6 +77,14 @@ class Check(Config):
         caret = next(i for i, line in enumerate(lines) if line.strip() == "^")
         self.assertEqual(lines[caret - 1][lines[caret].index("^"):], "2}}")
 
+    def test_the_file_is_named_and_not_the_variable(self):
+        self.file(WRONG, "worker-1.json")
+        said = self.run_config("check", "worker-1.json", expect=78).stdout
+        self.assertRegex(said, r"^error EV305: worker-1.json, task.index \(line 1, column \d+\): ")
+        said = self.run_config("check", "-", given="{", expect=78).stdout
+        self.assertRegex(said, r"^error EV102: standard input \(line 1, column 2\): ")
+        self.assertRegex(self.run_config("check", TF_CONFIG="{", expect=78).stdout, r"^error EV102: TF_CONFIG \(")
+
     def test_scripts_get_one_object(self):
         for text, code in ((GOOD, 0), (WRONG, 78), ("{", 78)):
             said = json.loads(self.run_config("check", "-", "--json", given=text, expect=code).stdout)
@@ -115,6 +123,15 @@ class Check(Config):
                 (f'{{{cluster},"token":"{SECRET}"}}', 0),
                 (f'{{{cluster},"header":"Bearer {SECRET}"}}', 0),
                 (f'{{{broken},"password":"{SECRET}"}}', 78),
+                (f'{{"pass":"{SECRET}",{broken}}}', 78),
+                (f'{{"password":\n"{SECRET}" {cluster}}}', 78),
+                (f'{{"pass\\u0077ord":"{SECRET}",{cluster},x}}', 78),
+                (GOOD.replace("h2:2222", f"{SECRET}@h2:2222"), 78),
+                (GOOD.replace("h2:2222", f"token:{SECRET}"), 78),
+                (GOOD.replace("h2:2222", f"http://h2:2222/?key={SECRET}"), 78),
+                (GOOD.replace("h2:2222", f"h2:2222/{SECRET}"), 78),
+                (GOOD.replace("h2:2222", f"u%3A{SECRET}%40h2:2222"), 78),
+                (f'{{{cluster},"rpc_layer":"grpc?pass={SECRET}"}}', 0),
                 (f'{{"password":"{SECRET}",{cluster}', 78),                      # not even JSON
                 (f'{{"password":"{SECRET}", oops {cluster}}}', 78),
                 (GOOD.replace("h2:2222", f"me:{SECRET}@h2:2222"), 78),
@@ -221,6 +238,18 @@ class Show(Config):
         self.run_config("show", EVERSTEP_CLUSTER_WORKERS="h1:1,h2:1", EVERSTEP_TASK="worker:7", expect=78)
         ps = '{"cluster":{"ps":["p:1"],"worker":["h1:1"]},"task":{"type":"worker","index":0}}'
         self.run_config("show", "--strategy", "mwms", TF_CONFIG=ps, expect=78)
+
+    def test_a_task_without_a_cluster_is_said_by_check_and_show(self):
+        for task in ("worker", "chief", "ps"):
+            text = f'{{"task":{{"type":"{task}","index":0}}}}'
+            for verb in ("check", "show"):
+                self.assertIn("warning EV320: ", self.run_config(verb, TF_CONFIG=text).stdout)
+                said = json.loads(self.run_config(verb, "--json", TF_CONFIG=text).stdout)
+                self.assertEqual([f["code"] for f in said["findings"]], ["EV320"])
+        self.assertNotIn("EV320", self.run_config("show", TF_CONFIG=text, EVERSTEP_RESOLVER="alone").stdout)
+        misspelt = GOOD.replace("cluster", "clusters")
+        for verb in ("check", "show"):
+            self.assertIn("error EV119: ", self.run_config(verb, TF_CONFIG=misspelt, expect=78).stdout)
 
     def test_help_has_examples(self):
         for words in ((), ("show",), ("check",), ("make",)):

@@ -103,7 +103,6 @@ TAKEN_OR_REFUSED_ALIKE = {  # name: (who refuses, our code, how it is made)
     "keys that nobody reads": (NEITHER, "", put(environment="cloud", service={"x": [1.5, None, True, "\u00e9\U0001f600"]})),
     "another rpc_layer": (NEITHER, "", put(rpc_layer="grpc+verbs")),
     "key twice": (NEITHER, "", text(lambda t, _: '{"task": {"type": "ps", "index": 77}, ' + t[1:])),
-    "cluster misspelled": (NEITHER, "", text(lambda t, _: t.replace('"cluster"', '"clusters"'))),
     "empty cluster": (NEITHER, "", put(cluster={})),
     "no cluster": (NEITHER, "", no_cluster(type="worker", index=3)),
     "no workers but a chief": (NEITHER, "", change(lambda c, _: dict(
@@ -153,6 +152,7 @@ TAKEN_OR_REFUSED_ALIKE = {  # name: (who refuses, our code, how it is made)
 # What we refuse and TensorFlow takes, to fail later or to wait.
 WE_REFUSE = {
     "top a list, which trains alone": ("EV106", lambda _: "[]"),
+    "cluster misspelled, which trains alone": ("EV119", text(lambda t, _: t.replace('"cluster"', '"clusters"'))),
     "NaN": ("EV103", text(lambda t, _: t[:-1] + ', "x": NaN}')),
     "-Infinity": ("EV103", text(lambda t, _: t[:-1] + ', "x": -Infinity}')),
     "half a surrogate pair": ("EV102", text(lambda t, _: t[:-1] + ', "x": "\\ud800"}')),

@@ -5,8 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 #include <string>
 
+#include "everstep/cli/config.h"
+#include "everstep/cli/config_text.h"
 #include "everstep/cluster/explain.h"
 #include "everstep/cluster/finding_codes.h"
 #include "everstep/cluster/tf_config.h"
@@ -70,10 +73,66 @@ void CheckTaken(const TfConfig& config, const ExamineOptions& options) {
          written);
 }
 
+// The begin and end of the bodies of strings, quotes left out.
+std::vector<std::pair<size_t, size_t>> Strings(std::string_view text) {
+  std::vector<std::pair<size_t, size_t>> bodies;
+  for (size_t i = text.find('"'); i < text.size(); i = text.find('"', i)) {
+    const size_t begin = ++i;
+    while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+    if (i >= text.size()) break;
+    bodies.emplace_back(begin, i++);
+  }
+  return bodies;
+}
+
+std::string WhatCheckPrints(const ConfigText& config, bool json) {
+  Surroundings surroundings;
+  surroundings.environment = [](const std::string&) { return std::optional<std::string>(); };
+  ShowOptions options;
+  options.json = json;
+  std::ostringstream out;
+  const absl::Status status = CheckConfig(&config, "config", options, surroundings, out);
+  return out.str() + std::string(status.message());
+}
+
+// A secret as the body of any string, key or value, is in nothing that `config check` prints.
+void CheckHidden(std::string_view text) {
+  // kHidden without its first letter, which may be escaped; none is a plain address.
+  constexpr const char* kForms[] = {"swordfish",
+                                    "\\u0073wordfish",
+                                    "swordfish@a:1",
+                                    "me:swordfish@a:1",
+                                    "token:swordfish",
+                                    "swordfish:x",
+                                    "http://a:1/?key=swordfish",
+                                    "a:1/swordfish",
+                                    "u%3Aswordfish%40a:1",
+                                    "grpc?pass=swordfish",
+                                    "[swordfish]:1",
+                                    "fe80::1%swordfish",
+                                    "a b swordfish",
+                                    "me:swordfish\\u0040a:1"};
+  constexpr std::string_view kHidden = "wordfish";
+  const std::vector<std::pair<size_t, size_t>> bodies = Strings(text);
+  size_t form = text.size();  // another for each text
+  for (const auto& [begin, end] : bodies) {
+    std::string with(text);
+    with.replace(begin, end - begin, kForms[form++ % std::size(kForms)]);
+    for (const bool json : {false, true}) {
+      const std::string said = WhatCheckPrints(PlainConfig(with), json);
+      Expect(said.find(kHidden) == std::string::npos, "a hidden string is shown", with + said);
+    }
+    const std::string wrapped = "export TF_CONFIG='" + with + "' B=wordfish";
+    const std::string said = WhatCheckPrints(UnwrapConfig(wrapped), false);
+    Expect(said.find(kHidden) == std::string::npos, "a hidden string is shown", wrapped + said);
+  }
+}
+
 }  // namespace
 
 bool TryTfConfig(std::string_view text) {
   bool taken = false;
+  CheckHidden(text);
   const bool hides_secrets = HasMarkedSecretsOnly(text);
   for (const StrategyKind strategy : {StrategyKind::kUnknown, StrategyKind::kMultiWorkerMirrored,
                                       StrategyKind::kParameterServer}) {

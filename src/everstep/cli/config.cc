@@ -48,14 +48,15 @@ absl::Status WrongConfiguration(const std::string& text) {
   return WithExitCode(absl::FailedPreconditionError(text), kExitConfiguration);
 }
 
+// `source`: where the text was read.
 void PrintFindings(const std::vector<Finding>& findings, const ConfigText* text,
-                   std::ostream& out) {
+                   const std::string& source, std::ostream& out) {
   std::set<int> secret;  // lines
   for (const Finding& finding : findings) {
     if (finding.code == kSecretCode) secret.insert(finding.line);
   }
   for (const Finding& finding : findings) {
-    out << (finding.error ? "error " : "warning ") << finding.ToString() << "\n";
+    out << (finding.error ? "error " : "warning ") << finding.ToString(source) << "\n";
     if (text != nullptr && secret.count(finding.line) == 0) out << Excerpt(*text, finding);
   }
 }
@@ -135,8 +136,13 @@ struct Shown {
 Shown Look(const ShowOptions& options, const Surroundings& surroundings) {
   Shown shown{ResolvePlace(surroundings), std::nullopt, "", {}, {}};
   const std::optional<std::string> value = surroundings.environment("TF_CONFIG");
+  // Alone, with a TF_CONFIG that nobody said to leave alone: it has no cluster, which may be wrong.
+  const bool alone = shown.place.ok() && shown.place->source == PlaceSource::kAlone;
   const bool by_variable =
-      shown.place.ok() ? shown.place->source == PlaceSource::kTfConfig : value.has_value();
+      !shown.place.ok() || alone
+          ? value.has_value() &&
+                !(alone && surroundings.environment("EVERSTEP_RESOLVER").value_or("") == "alone")
+          : shown.place->source == PlaceSource::kTfConfig;
   TfConfigReport report;
   if (by_variable) {
     shown.text = PlainConfig(value.value_or(""));
@@ -146,7 +152,7 @@ Shown Look(const ShowOptions& options, const Surroundings& surroundings) {
     if (!shown.tf_config.empty()) report = Examine(shown.tf_config, options, surroundings);
     for (Finding& finding : report.findings) finding.line = finding.column = 0;
   }
-  shown.config = std::move(report.config);
+  if (!alone) shown.config = std::move(report.config);
   shown.findings = std::move(report.findings);
   return shown;
 }
@@ -241,7 +247,7 @@ absl::Status CheckConfig(const ConfigText* text, const std::string& name,
     out << Dump(json);
   } else {
     if (text != nullptr && !text->note.empty()) out << name << ": " << text->note << "\n";
-    PrintFindings(report.findings, text, out);
+    PrintFindings(report.findings, text, name, out);
     if (text == nullptr) {
       out << "TF_CONFIG is not set: for TensorFlow this is a process alone\n";
     } else if (ok) {
@@ -261,7 +267,8 @@ absl::Status ShowConfig(const ShowOptions& options, const Surroundings& surround
     out << Dump(ToJson(shown, ok));
   } else {
     if (ok) PrintPlace(shown, options, surroundings, out);
-    PrintFindings(shown.findings, shown.text.value.empty() ? nullptr : &shown.text, out);
+    PrintFindings(shown.findings, shown.text.value.empty() ? nullptr : &shown.text, "TF_CONFIG",
+                  out);
   }
   if (ok) return absl::OkStatus();
   if (Errors(shown.findings) > 0) {

@@ -232,6 +232,26 @@ TEST(ConfigText, OfALongLineThatIsShownWhichIsAroundThePlace) {
   EXPECT_EQ(shown.substr(shown.find('^') - second, 5), "\"h50:");
 }
 
+TEST(ConfigText, WhatIsNoWordOfTfConfigIsMasked) {
+  Finding finding;
+  finding.code = "EV305";
+  const std::string value = R"({"x1":"hunter2","cluster":{"worker":["a:1"]},"task":{"index":7}})";
+  finding.line = 1;
+  finding.column = static_cast<int>(value.find('7')) + 1;
+  EXPECT_EQ(Excerpt(PlainConfig(value), finding),
+            "    {\"...\":\"...\",\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"index\":7}}\n" +
+                std::string(4 + value.find('7') - 3, ' ') + "^\n");
+  finding.code = "EV102";  // not JSON: what is a string, and what is not?
+  for (const char* text :
+       {R"({"x1":1,"a":x})", R"({"h\u0075nter2":1,})", "hunter2", "$(echo hunter2)",
+        "{'a':hunter2}", "{\"cluster\":\n\"hunter2\" \"worker\":1}", R"({"a":"b\"hunter2"})"}) {
+    EXPECT_EQ(Excerpt(PlainConfig(text), {"EV102", true, "TF_CONFIG", 1, 1, "", ""}), "") << text;
+  }
+  EXPECT_NE(Excerpt(PlainConfig(R"({"cluster":{"worker":["a:1",]}})"),
+                    {"EV102", true, "TF_CONFIG", 1, 9, "", ""}),
+            "");
+}
+
 TEST(ConfigText, ALineThatMayHoldASecretIsNotShown) {
   Finding finding;
   finding.line = finding.column = 1;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kShown = 100;     // bytes of a line
 constexpr size_t kBefore = 60;     // of these in front of the place, when the line is longer
+constexpr size_t kMostDigits = 5;  // of a number that is shown, as ports have
 constexpr size_t kSecretRun = 20;  // letters and digits without a break: no name of a host
 
 // Behind "TF_CONFIG=" when the line from `begin` sets the variable, else npos.
@@ -85,6 +86,83 @@ size_t StartOfLine(const std::string& text, int line) {
   return start;
 }
 
+// What stands outside of strings and is no name: nothing that somebody could keep secret.
+bool IsHarmlessWord(absl::string_view word) {
+  for (const char* known : {"true", "false", "null", "True", "False", "None", "NaN", "Infinity"}) {
+    if (word == known) return true;
+  }
+  return word.size() <= kMostDigits &&
+         word.find_first_not_of("0123456789") == absl::string_view::npos;
+}
+
+bool IsHarmlessString(const std::string& body) {
+  return body.size() <= 1 || IsHarmlessWord(body) || IsKnownWord(body) || IsPlainAddress(body);
+}
+
+// Which bytes of `value` must not be shown: the bodies of strings and the words outside that are
+// not harmless, and what belongs to a key that is not. It takes any text: where a quote is missing,
+// inside and outside change places, but neither shows more than the other.
+std::vector<bool> Masked(const std::string& value) {
+  std::vector<bool> masked(value.size(), false);
+  const auto mask = [&](size_t from, size_t to) {
+    std::fill(masked.begin() + from, masked.begin() + to, true);
+  };
+  bool last_masked = false, of_masked_key = false;
+  for (size_t i = 0; i < value.size();) {
+    const char c = value[i];
+    if (absl::ascii_isspace(static_cast<unsigned char>(c))) {
+      ++i;
+      continue;
+    }
+    if (absl::StrContains("{}[],", absl::string_view(&c, 1))) {
+      last_masked = of_masked_key = false;
+      ++i;
+      continue;
+    }
+    if (c == ':') {
+      of_masked_key = last_masked;
+      ++i;
+      continue;
+    }
+    size_t begin = i, end = i;
+    bool harmless = false;
+    if (c == '"') {
+      begin = end = i + 1;
+      while (end < value.size() && value[end] != '"') end += value[end] == '\\' ? 2 : 1;
+      end = std::min(end, value.size());
+      harmless = IsHarmlessString(value.substr(begin, end - begin));
+      i = end + 1;
+    } else {
+      while (end < value.size() && !absl::ascii_isspace(static_cast<unsigned char>(value[end])) &&
+             !absl::StrContains("{}[],:\"", absl::string_view(&value[end], 1))) {
+        ++end;
+      }
+      harmless = IsHarmlessWord(absl::string_view(value).substr(begin, end - begin));
+      i = end;
+    }
+    last_masked = !harmless || of_masked_key;
+    if (last_masked) mask(begin, end);
+  }
+  return masked;
+}
+
+// The same for all of the text: what a shell takes away stands between two bytes of the value.
+std::vector<bool> MaskedInAll(const ConfigText& text, const std::vector<bool>& masked) {
+  std::vector<bool> all(text.all.size(), false);
+  for (size_t i = 0; i < masked.size(); ++i) {
+    if (!masked[i]) continue;
+    const size_t from = text.at[i];
+    const size_t to = i + 1 < masked.size() && masked[i + 1] ? text.at[i + 1] : from + 1;
+    std::fill(all.begin() + from, all.begin() + std::min(to, all.size()), true);
+  }
+  return all;
+}
+
+// As far as it could be read; beyond, a string may be anything.
+bool IsOfUnreadable(const Finding& finding) {
+  return finding.code == "EV102" || finding.code == "EV103" || finding.code == "EV104";
+}
+
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 }  // namespace
@@ -136,8 +214,9 @@ void MovePlaces(const ConfigText& text, std::vector<Finding>* findings) {
 bool MayHoldSecret(const std::string& text) {
   if (HoldsCredentials(text)) return true;
   const std::string lower = absl::AsciiStrToLower(text);
-  for (const char* word : {"@", "token", "secret", "passw", "pwd", "bearer", "api_key", "apikey",
-                           "api-key", "credential", "akia", "private", "auth", "signature"}) {
+  for (const char* word :
+       {"@", "token", "secret", "passw", "pwd", "bearer", "api_key", "apikey", "api-key",
+        "credential", "akia", "private", "auth", "signature", "pass", "key=", "pw"}) {
     if (absl::StrContains(lower, word)) return true;
   }
   size_t run = 0;
@@ -160,6 +239,12 @@ std::string Excerpt(const ConfigText& text, const Finding& finding) {
   const size_t at = line + finding.column - 1;
   if (begin >= end || at < begin || at > end) return "";
   if (MayHoldSecret(text.all.substr(begin, end - begin))) return "";
+  const std::vector<bool> in_value = Masked(text.value);
+  if (IsOfUnreadable(finding) &&
+      std::find(in_value.begin(), in_value.end(), true) != in_value.end()) {
+    return "";
+  }
+  const std::vector<bool> masked = MaskedInAll(text, in_value);
   size_t from = begin, to = end;
   if (end - begin > kShown) {
     if (at - begin > kBefore) from = at - kBefore;
@@ -171,6 +256,13 @@ std::string Excerpt(const ConfigText& text, const Finding& finding) {
   std::string caret(shown.size(), ' ');
   for (size_t i = from; i < to; ++i) {
     const unsigned char c = text.all[i];
+    if (masked[i]) {
+      if (i > from && masked[i - 1]) continue;
+      shown += "...";
+      const size_t past = std::find(masked.begin() + i, masked.end(), false) - masked.begin();
+      if (past <= at) caret += "   ";
+      continue;
+    }
     shown += c < 0x20 || c == 0x7F ? ' ' : static_cast<char>(c);
     if (i < at && !IsContinuation(text.all[i])) caret += ' ';
   }

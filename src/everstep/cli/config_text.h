@@ -26,8 +26,10 @@ ConfigText UnwrapConfig(std::string all);
 // Lines and columns in `value` become those in `all`.
 void MovePlaces(const ConfigText& text, std::vector<Finding>* findings);
 
-// The line of a finding that was moved, or what is around it, with a caret below: two lines. Empty
-// where there is no place, and where the line looks as if it held a secret.
+// The line of a finding that was moved, or what is around it, with a caret below: two lines. Only
+// what cannot be a secret is shown: plain addresses, small numbers and the words of TF_CONFIG; any
+// other string or word is "...". Empty where there is no place, where the line looks as if it held
+// a secret, and where the text is not JSON and has anything that would be "...".
 std::string Excerpt(const ConfigText& text, const Finding& finding);
 
 // Whether something in it looks like a secret; rather once too often.

@@ -5,9 +5,9 @@
 
 namespace everstep {
 
-std::string Finding::ToString() const {
-  const bool inside = line > 0 && where != "TF_CONFIG";
-  return absl::StrCat(code, ": ", inside ? "TF_CONFIG, " : "", where,
+std::string Finding::ToString(const std::string& source) const {
+  const bool whole = where == "TF_CONFIG", inside = line > 0 && !whole;
+  return absl::StrCat(code, ": ", inside ? source + ", " : "", whole ? source : where,
                       line > 0 ? absl::StrCat(" (line ", line, ", column ", column, ")") : "", ": ",
                       what, cure.empty() ? "" : "; ", cure);
 }

@@ -16,8 +16,9 @@ struct Finding {
   std::string cure;    // what to write instead
 
   // "EV305: TF_CONFIG, task.index (line 1, column 63): index 3, but worker has 3 tasks (0 to 2);
-  // give each process its own index". Never holds a secret.
-  std::string ToString() const;
+  // give each process its own index". Never holds a secret. `source`: where the text was read, if
+  // it was not the variable.
+  std::string ToString(const std::string& source = "TF_CONFIG") const;
 };
 
 }  // namespace everstep

@@ -41,9 +41,7 @@ constexpr FindingCode kCodes[] = {
      "The task says which of the cluster's tasks this process is.",
      "Write \"task\": {\"type\": \"worker\", \"index\": 0}."},
     {"EV110", kWarning, "a key that nobody reads looks like one that is read",
-     "TensorFlow ignores keys that it does not know. With \"clusters\" for \"cluster\" it would "
-     "train "
-     "alone.",
+     "TensorFlow ignores keys that it does not know, without a word.",
      "Write the key as it is meant."},
     {"EV111", kError, "a key of an object of tasks is no index, or comes twice",
      "Tasks given as an object have their index as key.",
@@ -67,6 +65,10 @@ constexpr FindingCode kCodes[] = {
      "Leave it out, or write \"grpc\"."},
     {"EV118", kError, "more findings than are shown",
      "After the first 100 the others are left out.", "Look at what wrote it."},
+    {"EV119", kError, "the key of the cluster is misspelt",
+     "There is no \"cluster\", but a key that looks like it, which TensorFlow does not read: each "
+     "process would train alone.",
+     "Write \"cluster\"."},
     {"EV201", kError, "an address is no text", "TensorFlow takes texts only.",
      "Write \"host:port\"."},
     {"EV202", kError, "an address is empty or has blanks",

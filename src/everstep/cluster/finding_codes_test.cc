@@ -71,6 +71,11 @@ TEST(Finding, ReadsAsOneLineWithCodePlaceAndCure) {
             "EV305: TF_CONFIG, task.index (line 1, column 63): index 3; give each its own");
   finding.where = "TF_CONFIG";
   EXPECT_EQ(finding.ToString(), "EV305: TF_CONFIG (line 1, column 63): index 3; give each its own");
+  EXPECT_EQ(finding.ToString("a.json"),
+            "EV305: a.json (line 1, column 63): index 3; give each its own");
+  finding.where = "task.index";
+  EXPECT_EQ(finding.ToString("a.json"),
+            "EV305: a.json, task.index (line 1, column 63): index 3; give each its own");
   EXPECT_EQ((Finding{"EV401", false, "https_proxy", 0, 0, "is set", "unset it"}).ToString(),
             "EV401: https_proxy: is set; unset it");
 }

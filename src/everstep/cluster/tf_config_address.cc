@@ -93,6 +93,7 @@ AddressProblem CheckShape(std::string_view text) {
 std::string WithBrackets(std::string_view text) {
   const size_t colon = text.rfind(':');
   const std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
+  if (!IsPlainAddress(text)) return "write \"[fd00::1]:2222\"";  // a zone may be anything
   const bool has_port = IsDigits(port) && IsIpv6(host) &&
                         (host.back() != ':' || host.substr(host.size() - 2) == "::");
   return has_port ? absl::StrCat("write \"[", ToAbsl(host), "]:", ToAbsl(port), "\"")

@@ -85,7 +85,7 @@ void CheckProxies(const TfConfigParts& parts, const ExamineOptions& options,
       const CheckedAddress checked = CheckAddress(address.text);
       if (!checked.problem.code.empty() || IsCovered(checked.host, exceptions)) continue;
       if (!seen.insert(checked.host).second) continue;
-      if (missing.size() < kMaxHosts && !LooksLikeSecret(checked.host)) {
+      if (missing.size() < kMaxHosts && IsPlainAddress(address.text)) {
         missing.push_back(checked.host);
       } else {
         ++left_out;

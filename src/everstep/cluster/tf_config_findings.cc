@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "everstep/base/string_view.h"
 #include "everstep/cluster/finding_codes.h"
 #include "everstep/cluster/tf_config_secret.h"
 
@@ -76,12 +77,26 @@ std::vector<Finding> FindingList::Take() {
   return result;
 }
 
-std::string PathPart(std::string_view key) {
+namespace {
+
+// As it is in a path where it needs no quotes.
+std::string ShortPart(std::string_view key) {
+  const std::string shown = Shown(key);
+  const bool plain = !key.empty() && shown == absl::StrCat("'", ToAbsl(key), "'") &&
+                     std::all_of(key.begin(), key.end(), [](unsigned char c) {
+                       return absl::ascii_isalnum(c) || c == '_' || c == '-';
+                     });
+  return plain ? std::string(key) : shown;
+}
+
+}  // namespace
+
+std::string PathPart(std::string_view key, bool harmless) {
   const bool plain = !key.empty() && key.size() <= kMaxPlainName &&
                      std::all_of(key.begin(), key.end(), [](unsigned char c) {
                        return absl::ascii_isalnum(c) || c == '_' || c == '-';
                      });
-  return plain && !LooksLikeSecret(key) ? std::string(key) : Shown(key);
+  return plain && (harmless || IsKnownName(key)) ? std::string(key) : ShortPart(key);
 }
 
 }  // namespace everstep

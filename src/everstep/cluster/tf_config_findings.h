@@ -39,7 +39,8 @@ class FindingList {
   bool has_errors_ = false;
 };
 
-// A key as a part of a path: as it is when it is a plain name, else quoted and without secrets.
-std::string PathPart(std::string_view key);
+// A key as a part of a path: as it is when it is a known name, or a plain one that the caller knows
+// to be `harmless`; else as Shown() has it, for people write secrets as keys, too.
+std::string PathPart(std::string_view key, bool harmless = false);
 
 }  // namespace everstep

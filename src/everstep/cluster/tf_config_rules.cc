@@ -45,8 +45,7 @@ void CheckCounts(const TfConfigParts& parts, FindingList* findings) {
 
 void CheckTask(const TfConfigParts& parts, FindingList* findings) {
   if (parts.jobs.empty()) {
-    if (parts.task.has_value() && !parts.has_strangers &&
-        (parts.task->index > 0 || (parts.task->type != "worker" && parts.task->type != "chief"))) {
+    if (parts.task.has_value() && !parts.has_strangers) {
       findings->Add("EV320", "task", parts.task_offset,
                     absl::StrCat("is ", parts.task->ToString(),
                                  ", but there is no cluster: TensorFlow takes this process for one "

@@ -18,7 +18,7 @@ constexpr size_t kMaxTasks = 100000;
 constexpr char kTypes[] = "write chief, worker, ps or evaluator";
 constexpr char kWholeNumber[] = "write a whole number from 0 on";
 
-// The same but for case and at most one letter.
+// The same but for one letter, or two that changed places.
 bool IsNearly(const std::string& a, const std::string& b) {
   const size_t longer = std::max(a.size(), b.size()), shorter = std::min(a.size(), b.size());
   if (longer - shorter > 1) return false;
@@ -26,7 +26,9 @@ bool IsNearly(const std::string& a, const std::string& b) {
   while (begin < shorter && a[begin] == b[begin]) ++begin;
   size_t end = 0;
   while (end < shorter - begin && a[a.size() - 1 - end] == b[b.size() - 1 - end]) ++end;
-  return longer - begin - end <= 1;
+  if (longer - begin - end <= 1) return true;
+  return longer == shorter && longer - begin - end == 2 && a[begin] == b[begin + 1] &&
+         a[begin + 1] == b[begin];
 }
 
 // Which key was meant by one that nobody reads; empty: none of ours.
@@ -44,11 +46,22 @@ std::string Meant(const std::string& key, const std::vector<std::string>& known,
 void FindMisspelled(const JsonValue& object, const std::string& path,
                     const std::vector<std::string>& known,
                     const std::map<std::string, std::string>& others, FindingList* findings) {
+  const JsonMember* cluster = object.Find("cluster");
+  const bool alone =
+      path.empty() && (cluster == nullptr || (cluster->value.kind == JsonValue::kObject &&
+                                              cluster->value.members.empty()));
   for (const JsonMember& member : object.members) {
     const std::string meant = Meant(member.key, known, others);
     if (meant.empty()) continue;
-    findings->Add("EV110", absl::StrCat(path, PathPart(member.key)), member.key_offset,
-                  "TensorFlow does not read this key", absl::StrCat("write \"", meant, "\""));
+    if (alone && meant == "cluster") {
+      findings->Add("EV119", PathPart(member.key, /*harmless=*/true), member.key_offset,
+                    "TensorFlow does not read this key, and would take this process for one alone",
+                    "write \"cluster\"");
+      continue;
+    }
+    findings->Add("EV110", absl::StrCat(path, PathPart(member.key, /*harmless=*/true)),
+                  member.key_offset, "TensorFlow does not read this key",
+                  absl::StrCat("write \"", meant, "\""));
   }
 }
 
@@ -81,7 +94,12 @@ class ShapeReader {
       return std::move(parts_);
     }
     FindMisspelled(top, "", {"cluster", "task", "rpc_layer"},
-                   {{"cluster_spec", "cluster"}, {"clusterspec", "cluster"}, {"rpc", "rpc_layer"}},
+                   {{"cluster_spec", "cluster"},
+                    {"cluster-spec", "cluster"},
+                    {"clusterspec", "cluster"},
+                    {"cluster_def", "cluster"},
+                    {"cluster_config", "cluster"},
+                    {"rpc", "rpc_layer"}},
                    findings_);
     if (const JsonMember* cluster = top.Find("cluster")) ReadCluster(cluster->value);
     if (const JsonMember* task = top.Find("task")) ReadTask(task->value);

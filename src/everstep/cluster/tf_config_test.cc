@@ -305,6 +305,61 @@ TEST(Secrets, AreNamedAndNeverShown) {
   EXPECT_THAT(Messages(R"({"my_password":"x"})"), ElementsAre(HasSubstr("EV402")));
 }
 
+TEST(Secrets, AreNotShownHoweverTheyAreWritten) {
+  for (const char* secret :
+       {"hunter2", "hunter2@a:1", "token:hunter2", "http://a:1/?key=hunter2", "a:1/hunter2",
+        "grpc?pass=hunter2", "pw=hunter2", "u%3Ahunter2%40a:1", "fe80::1%hunter2", "hunter2:"}) {
+    const std::string quoted = absl::StrCat("\"", secret, "\"");
+    for (const std::string& text :
+         {Text(absl::StrCat("\"worker\":[\"a:1\",", quoted, "]")),
+          absl::StrCat("{\"rpc_layer\":", quoted, "}"),
+          absl::StrCat("{\"task\":{\"type\":", quoted, ",\"index\":", quoted, "}}"),
+          Text(absl::StrCat(quoted, ":[\"a:1\"]")),
+          absl::StrCat("{", quoted, ":1,", quoted, ":2}")}) {
+      const std::vector<std::string> messages = Messages(text);
+      EXPECT_FALSE(messages.empty()) << text;
+      for (const std::string& message : messages) EXPECT_THAT(message, Not(HasSubstr("hunter2")));
+    }
+  }
+}
+
+TEST(Secrets, PlainAddressesAndKnownWordsAreNone) {
+  for (const char* text : {"a:1", "h0.svc:65536", "10.0.0.1", "[fd00::1]:2222", "fd00::1:2222"}) {
+    EXPECT_TRUE(IsPlainAddress(text)) << text;
+    EXPECT_EQ(Shown(text), absl::StrCat("'", text, "'"));
+  }
+  for (const char* text : {"", ":1", "hunter2", "a:hunter2", "a@b:1", "a:1/x", "a:12345678",
+                           "dead:beefbeef", "0123456789abcdef01234:1"}) {
+    EXPECT_FALSE(IsPlainAddress(text)) << text;
+  }
+  for (const char* text : {"rpc_layer", "workers", "grpc+verbs"}) EXPECT_TRUE(IsKnownWord(text));
+  for (const char* text : {"", "hunter2", "worker_hunter2"}) EXPECT_FALSE(IsKnownWord(text));
+  for (const char* key : {"pass", "my_auth", "private_key"}) EXPECT_TRUE(IsNameOfSecret(key));
+  for (const char* key : {"author", "passengers"}) EXPECT_FALSE(IsNameOfSecret(key));
+}
+
+TEST(ExamineTfConfig, AMisspeltClusterWithoutARightOneIsAnError) {
+  const std::string rest = R"(:{"worker":["a:1","b:1"]},"task":{"type":"worker","index":0})";
+  for (const char* key :
+       {"clusters", "Cluster", "clutser", "cluser", "cluster_spec", "clusterSpec"}) {
+    EXPECT_THAT(Codes(absl::StrCat("{\"", key, "\"", rest, "}"), kUnknown),
+                testing::Contains("EV119"))
+        << key;
+    EXPECT_THAT(Codes(absl::StrCat("{\"cluster\":{},\"", key, "\"", rest, "}"), kUnknown),
+                testing::Contains("EV119"));
+    EXPECT_THAT(Codes(absl::StrCat("{\"", key, "\":1,\"cluster\"", rest, "}"), kUnknown),
+                ElementsAre("EV110"));
+  }
+}
+
+TEST(ExamineTfConfig, ATaskWithoutAClusterIsDoubtfulWhicheverItIs) {
+  for (const char* text :
+       {R"({"task":{"type":"worker","index":0}})", R"({"task":{"type":"chief","index":0}})",
+        R"({"cluster":{},"task":{"type":"ps","index":3}})"}) {
+    EXPECT_THAT(Codes(text, kUnknown), ElementsAre("EV320")) << text;
+  }
+}
+
 TEST(Secrets, LongNamesOfHostsAreNone) {
   EXPECT_FALSE(LooksLikeSecret("worker-0.training-7f9c6d5b8-xk2lp.my-namespace.svc.cluster.local"));
   EXPECT_FALSE(LooksLikeSecret("task-training-of-something-long-0.disk-without-any-more.svc:2222"));
