@@ -315,6 +315,8 @@ class Hand(unittest.TestCase):
             self.assertIn("chief and workers only", self.end(self.task(cluster, task), 78))
         cluster = {**self.cluster(), "evaluator": ["10.213.7.1:2300"]}
         self.assertIn("chief and workers only", self.end(self.task(cluster, "evaluator:0"), 78))
+        one = {"worker": ["127.0.0.1:2220"], "evaluator": ["127.0.0.1:2221"]}
+        self.assertIn("chief and workers only", self.end(self.task(one, "evaluator:0"), 78))
 
     def test_without_a_place_for_the_join_secret_it_says_what_to_set(self):
         text = self.end(self.task(self.cluster(), "worker:1", HOME=""), 78)

@@ -137,6 +137,36 @@ absl::StatusOr<std::optional<Task>> TaskWithoutCluster(const EnvironmentReader& 
   return config->task;
 }
 
+// Something says that this process is one of several, and nothing says where the others are.
+absl::Status RefuseToBeAlone(const EnvironmentReader& environment) {
+  const auto refuse = [](const char* where, const std::string& what, const std::string& cure) {
+    return Refuse("EV507", where, absl::StrCat(what, ": this process would train alone"), cure);
+  };
+  const std::string anyway = absl::StrCat("; ", kResolver, "=alone if that is meant");
+  for (const char* name : {"EVERSTEP_WORKERS", kSize}) {
+    EV_ASSIGN_OR_RETURN(const std::optional<int> number, ReadWhole(environment, name, 1, 1000000));
+    if (number.value_or(1) == 1) continue;
+    return refuse(name, absl::StrCat("is ", *number, ", but nothing says where the others are"),
+                  absl::StrCat("set EVERSTEP_COORDINATOR, TF_CONFIG or EVERSTEP_CLUSTER_WORKERS",
+                               name == kSize ? ", or JOB_COMPLETION_INDEX as an Indexed Job does"
+                                             : ", or start the job by `everstep run`",
+                               anyway));
+  }
+  if (const auto text = environment(kCoordinator); text.has_value()) {
+    return refuse(kCoordinator, "is set but says nothing",
+                  absl::StrCat("set it to HOST:PORT, or unset it", anyway));
+  }
+  const absl::StatusOr<std::optional<int>> rank =
+      ReadWhole(environment, "SLURM_PROCID", 0, 1000000);
+  const bool ranked = rank.ok() && rank->value_or(0) > 0;
+  const bool half = ReadText(environment, "SLURM_STEP_NODELIST").has_value() &&
+                    !ReadText(environment, "SLURM_STEP_NUM_TASKS").has_value();
+  if (!ranked && !half) return absl::OkStatus();
+  return refuse(ranked ? "SLURM_PROCID" : "SLURM_STEP_NODELIST",
+                "is that of a step of several tasks, but SLURM_STEP_NUM_TASKS does not say so",
+                absl::StrCat("start it by srun, which sets them all", anyway));
+}
+
 // Nobody told a cluster: the coordinator will, or this is a job of one process.
 absl::StatusOr<Place> PlaceWithoutCluster(const EnvironmentReader& environment,
                                           const std::string& coordinator, bool reads_tf_config,
@@ -167,6 +197,7 @@ absl::StatusOr<Place> PlaceWithoutCluster(const EnvironmentReader& environment,
                                "alone"),
                   "add the cluster to it, or set EVERSTEP_COORDINATOR; or unset TF_CONFIG");
   }
+  EV_RETURN_IF_ERROR(RefuseToBeAlone(environment));
   const absl::StatusOr<std::optional<int>> tasks =
       ReadWhole(environment, "SLURM_NTASKS", 2, 1000000);
   if (tasks.ok() && tasks->has_value() && !environment("SLURM_STEP_NUM_TASKS").has_value()) {

@@ -46,7 +46,7 @@ TEST(ResolvePlace, NothingSaidIsAlone) {
   EXPECT_FALSE(place->task.has_value());
   EXPECT_EQ(place->coordinator, "");
   EXPECT_THAT(place->notes, IsEmpty());
-  EXPECT_EQ(Resolve({{"EVERSTEP_RESOLVER", "auto"}, {"EVERSTEP_COORDINATOR", ""}}), "nobody of 0");
+  EXPECT_EQ(Resolve({{"EVERSTEP_RESOLVER", "auto"}, {"EVERSTEP_WORKERS", "1"}}), "nobody of 0");
 }
 
 TEST(ResolvePlace, TfConfigAloneIsEnough) {
@@ -224,6 +224,36 @@ TEST(ResolvePlace, ATaskWithoutAClusterWouldTrainAlone) {
       "EV506: EVERSTEP_TASK: is worker:1, but nothing says of which cluster: this process "
       "would train alone; set EVERSTEP_CLUSTER_WORKERS, TF_CONFIG or "
       "EVERSTEP_COORDINATOR; or unset EVERSTEP_TASK");
+}
+
+TEST(ResolvePlace, WhoIsOneOfSeveralIsNeverAloneForWantOfTheRest) {
+  const std::pair<Variables, const char*> cases[] = {
+      {{{"EVERSTEP_WORKERS", "4"}},
+       "EV507: EVERSTEP_WORKERS: is 4, but nothing says where the others are: this process would "
+       "train alone; set EVERSTEP_COORDINATOR, TF_CONFIG or EVERSTEP_CLUSTER_WORKERS, or start the "
+       "job by `everstep run`; EVERSTEP_RESOLVER=alone if that is meant"},
+      {{{"EVERSTEP_CLUSTER_SIZE", "4"}, {"EVERSTEP_SERVICE", "train"}},
+       "EV507: EVERSTEP_CLUSTER_SIZE: is 4, but nothing says where the others are: this process "
+       "would train alone; set EVERSTEP_COORDINATOR, TF_CONFIG or EVERSTEP_CLUSTER_WORKERS, or "
+       "JOB_COMPLETION_INDEX as an Indexed Job does; EVERSTEP_RESOLVER=alone if that is meant"},
+      {{{"EVERSTEP_COORDINATOR", ""}},
+       "EV507: EVERSTEP_COORDINATOR: is set but says nothing: this process would train alone; set "
+       "it to HOST:PORT, or unset it; EVERSTEP_RESOLVER=alone if that is meant"},
+      {{{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}},
+       "EV507: SLURM_PROCID: is that of a step of several tasks, but SLURM_STEP_NUM_TASKS does not "
+       "say so: this process would train alone; start it by srun, which sets them all; "
+       "EVERSTEP_RESOLVER=alone if that is meant"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NODELIST", "n[1-4]"}},
+       "EV507: SLURM_STEP_NODELIST: is that of a step of several tasks, but SLURM_STEP_NUM_TASKS "
+       "does not say so: this process would train alone; start it by srun, which sets them all; "
+       "EVERSTEP_RESOLVER=alone if that is meant"},
+  };
+  for (const auto& [variables, text] : cases) {
+    EXPECT_EQ(Resolve(variables), text);
+    Variables alone = variables;
+    alone["EVERSTEP_RESOLVER"] = "alone";
+    EXPECT_EQ(Resolve(alone), "nobody of 0");
+  }
 }
 
 TEST(ResolvePlace, ATfConfigWithoutAClusterClaimsItsTaskOfTheCoordinator) {

@@ -57,16 +57,8 @@ absl::Status Misconfigured(const std::string& text) {
 
 // What can be refused before anything is started.
 absl::Status CheckPlace(const Place& place) {
+  EV_RETURN_IF_ERROR(CheckRole(place));
   const std::string source = NameOf(place.source);
-  if (place.cluster.NumTasks("ps") > 0) {
-    return Misconfigured(
-        absl::StrCat(source, " names ", place.cluster.NumTasks("ps"),
-                     " ps: a program made with Everstep has chief and workers only; leave ps out"));
-  }
-  if (place.task.has_value() && place.task->type != "chief" && place.task->type != "worker") {
-    return Misconfigured(absl::StrCat(source, " says that this process is ", place.task->ToString(),
-                                      ": a program made with Everstep has chief and workers only"));
-  }
   ProcessEntry self;
   if (ReadProcess(OwnPid(), &self) && self.threads > 1) {
     return Misconfigured(absl::StrCat(
@@ -150,12 +142,15 @@ class Hand {
     if (place_.cluster.jobs.empty()) return absl::OkStatus();
     EV_ASSIGN_OR_RETURN(const std::string text, place_.cluster.Address(*place_.task));
     EV_ASSIGN_OR_RETURN(own_, HostPort::Parse(text));
+    std::optional<std::string> chosen;
+    if (GetEnvironment("EVERSTEP_SOCKET_IFNAME").value_or("") != "") {
+      EV_ASSIGN_OR_RETURN(const auto one, ChooseAddress(GetEnvironment, ListInterfaces()));
+      if (one.has_value()) chosen = one->address;
+    }
     absl::StatusOr<std::string> listen = OwnNumber(text);
     // Whoever chooses an interface knows that the address is not this host's own.
-    if (!listen.ok() && !absl::IsCancelled(listen.status()) &&
-        GetEnvironment("EVERSTEP_SOCKET_IFNAME").value_or("") != "") {
-      EV_ASSIGN_OR_RETURN(const auto chosen, ChooseAddress(GetEnvironment, ListInterfaces()));
-      if (chosen.has_value()) listen = chosen->address;
+    if (!listen.ok() && !absl::IsCancelled(listen.status()) && chosen.has_value()) {
+      listen = *chosen;
     }
     EV_ASSIGN_OR_RETURN(listen_, std::move(listen));
     return absl::OkStatus();
@@ -163,8 +158,8 @@ class Hand {
 
   absl::StatusOr<std::string> OwnNumber(const std::string& address) const {
     OwnHost own{NameOf(place_.source), *place_.task, address, {}, OnOneHost(place_.cluster)};
-    absl::StatusOr<std::vector<std::string>> numbers =
-        LookUp(own_.host, After(RealClock(), kLookUp), self_.signals->fd());
+    absl::StatusOr<std::vector<std::string>> numbers = LookUp(
+        own_.host, After(RealClock(), std::min(kLookUp, JoinDeadline())), self_.signals->fd());
     if (absl::IsAborted(numbers.status())) return absl::CancelledError("told to leave");
     if (!numbers.ok()) {
       return Annotate(numbers.status(), absl::StrCat(own.source, ", own address ", address));
@@ -311,6 +306,20 @@ class Hand {
 };
 
 }  // namespace
+
+absl::Status CheckRole(const Place& place) {
+  const std::string source = NameOf(place.source);
+  if (place.cluster.NumTasks("ps") > 0) {
+    return Misconfigured(
+        absl::StrCat(source, " names ", place.cluster.NumTasks("ps"),
+                     " ps: a program made with Everstep has chief and workers only; leave ps out"));
+  }
+  if (place.task.has_value() && place.task->type != "chief" && place.task->type != "worker") {
+    return Misconfigured(absl::StrCat(source, " says that this process is ", place.task->ToString(),
+                                      ": a program made with Everstep has chief and workers only"));
+  }
+  return absl::OkStatus();
+}
 
 int RunByHand(const Place& place) {
   if (const absl::Status status = CheckPlace(place); !status.ok()) return Fail(status);

@@ -60,6 +60,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Alone(const Place&
     return absl::InternalError(absl::StrCat("this process would train alone, but it is one of ",
                                             place.NumTrainers(), " by ", NameOf(place.source)));
   }
+  EV_RETURN_IF_ERROR(CheckRole(place));
+  for (const std::string& note : place.notes) std::fprintf(stderr, "everstep: %s\n", note.c_str());
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(JobSecret::Generate()));
   if (place.task.has_value()) worker->settings_.task = *place.task;
   worker->settings_.has_chief = worker->settings_.task.type == "chief";
