@@ -158,6 +158,18 @@ class HostLists(unittest.TestCase):
         self.assertGreater(same, 500)
         self.assertGreater(both_refuse, 100)
 
+    def test_a_thousand_lists_as_slurm_writes_them_expand_alike_without_exception(self):
+        rng = random.Random(21)
+        texts = []
+        while len(texts) < LISTS:
+            text = ",".join(word(rng) for _ in range(rng.choice((1, 1, 2, 2, 3, 5))))
+            # Slurm writes nothing behind the last bracket.
+            if not any(is_it(text) for is_it, _ in ONLY_WE_TAKE.values()):
+                texts.append(text)
+        for text, mine in zip(texts, self.ours(texts)):
+            self.assertIsNotNone(mine, text)
+            self.assertEqual(mine, self.slurms(text), text)
+
     def test_every_difference_with_a_name_is_still_one(self):
         for name, (is_it, example) in {**ONLY_SLURM_TAKES, **ONLY_WE_TAKE}.items():
             with self.subTest(name):
