@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ class Hand(unittest.TestCase):
         self.dir.mkdir()
         self.job = self.dir / "job"
         self.processes, self.ended = [], []
+        self.program = ev.MNIST
 
     def tearDown(self):
         for p in self.processes:
@@ -103,7 +105,7 @@ class Hand(unittest.TestCase):
                           **{"EVERSTEP_INSECURE": "1", **variables})
 
     def mnist(self, epochs, steps=0):
-        command = [ev.MNIST, "--data", "../data", "--epochs", epochs]
+        command = [self.program, "--data", "../data", "--epochs", epochs]
         return command + (["--checkpoint-every-steps", steps] if steps else [])
 
     def all_tasks(self, cluster, **keywords):
@@ -245,6 +247,31 @@ class Hand(unittest.TestCase):
         for process in started.values():
             self.end(process, seconds=90)
         self.assertEqual(ev.digest(self.job), self.reference(6))
+
+    def test_a_program_whose_file_is_replaced_goes_on_with_what_it_began_with(self):
+        self.program = self.dir / "program"
+        shutil.copy(ev.MNIST, self.program)
+        started = self.all_tasks(self.cluster(), epochs=6, steps=50)
+        self.wait_until(lambda: self.step() > 60, "it does not train")
+        other = self.dir / "other"
+        other.write_text("#!/bin/sh\nexit 3\n")
+        other.chmod(0o755)
+        other.rename(self.program)
+        os.kill(self.worker_of(started["worker:2"]), signal.SIGKILL)
+        for process in started.values():
+            self.end(process, seconds=90)
+        self.program = ev.MNIST
+        self.assertEqual(ev.digest(self.job), self.reference(6))
+
+    def test_the_first_task_dies_while_all_wait_and_the_others_end_by_their_deadline(self):
+        cluster = self.cluster()
+        first, second = (self.task(cluster, task, EVERSTEP_JOIN_DEADLINE=12) for task in ("worker:0", "worker:1"))
+        self.wait_until(lambda: "worker:2" in self.output(second), "the second is not there")
+        began = time.monotonic()
+        first.kill()
+        self.end(first, -signal.SIGKILL)
+        self.assertIn("out of reach", self.end(second, 75))
+        self.assertLess(time.monotonic() - began, 12 + 10)
 
     def test_sigterm_to_one_ends_all_in_order_and_the_job_can_go_on(self):
         started = self.all_tasks(self.cluster(), epochs=6)

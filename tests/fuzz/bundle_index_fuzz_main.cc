@@ -6,13 +6,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "bundle_index_fuzz.h"
+#include "driver.h"
 #include "mutations.h"
 
 namespace {
@@ -82,22 +81,14 @@ void Expect(bool holds, const std::string& what) {
   std::abort();
 }
 
-int RunFiles(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    std::ifstream file(argv[i], std::ios::binary);
-    Expect(file.good(), std::string("cannot open ") + argv[i]);
-    Run(argv[i], {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
-  }
-  return 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool numbers = argc == 3 && std::strtoull(argv[2], nullptr, 10) > 0;
-  if (argc > 1 && !numbers) return RunFiles(argc, argv);
-  const uint64_t from = numbers ? std::strtoull(argv[1], nullptr, 10) : 0;
-  const uint64_t count = numbers ? std::strtoull(argv[2], nullptr, 10) : 200000;
+  const auto range = everstep::fuzz::RangeOrFiles(
+      argc, argv, 200000,
+      [](const std::string& name, const std::string& text) { Run(name, text); });
+  if (!range.has_value()) return 0;
+  const auto [from, count] = *range;
 
   const std::vector<std::string> seeds = everstep::fuzz::Seeds();
   for (size_t i = 0; i < seeds.size(); ++i) {

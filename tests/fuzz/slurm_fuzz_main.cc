@@ -4,11 +4,10 @@
 //   slurm_fuzz FILE...          these texts, e.g. what libFuzzer found
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "driver.h"
 #include "everstep/base/keyed_random.h"
 #include "slurm_fuzz.h"
 
@@ -58,16 +57,6 @@ void Expect(bool holds, const std::string& what) {
   std::abort();
 }
 
-int RunFiles(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    std::ifstream file(argv[i], std::ios::binary);
-    Expect(file.good(), std::string("cannot open ") + argv[i]);
-    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-  }
-  return 0;
-}
-
 // Mutations that are all refused, or none, would test one half of a reader only.
 void Run(const char* what, const std::vector<std::string>& seeds, bool (*read)(std::string_view),
          uint64_t from, uint64_t count) {
@@ -82,10 +71,12 @@ void Run(const char* what, const std::vector<std::string>& seeds, bool (*read)(s
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool numbers = argc == 3 && std::strtoull(argv[2], nullptr, 10) > 0;
-  if (argc > 1 && !numbers) return RunFiles(argc, argv);
-  const uint64_t from = numbers ? std::strtoull(argv[1], nullptr, 10) : 0;
-  const uint64_t count = numbers ? std::strtoull(argv[2], nullptr, 10) : 100000;
+  const auto range = everstep::fuzz::RangeOrFiles(
+      argc, argv, 100000, [](const std::string&, const std::string& text) {
+        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+      });
+  if (!range.has_value()) return 0;
+  const auto [from, count] = *range;
   Run("host lists", kHosts, everstep::fuzz::TrySlurmHosts, from, count);
   Run("tasks per node", kTasks, everstep::fuzz::TrySlurmTasks, from, count);
   return 0;

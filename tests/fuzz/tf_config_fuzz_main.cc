@@ -2,35 +2,17 @@
 //   tf_config_fuzz [FROM COUNT]     mutations FROM .. FROM+COUNT-1 (default 0 100000)
 //   tf_config_fuzz FILE...          these texts, e.g. what libFuzzer found
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
+#include "driver.h"
 #include "tf_config_fuzz.h"
 
-namespace {
-
-int RunFiles(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    std::ifstream file(argv[i], std::ios::binary);
-    if (!file.good()) {
-      std::fprintf(stderr, "tf_config_fuzz: cannot open %s\n", argv[i]);
-      return 1;
-    }
-    everstep::fuzz::TryTfConfig(
-        std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
-  }
-  return 0;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  const bool numbers = argc == 3 && std::strtoull(argv[2], nullptr, 10) > 0;
-  if (argc > 1 && !numbers) return RunFiles(argc, argv);
-  const uint64_t from = numbers ? std::strtoull(argv[1], nullptr, 10) : 0;
-  const uint64_t count = numbers ? std::strtoull(argv[2], nullptr, 10) : 100000;
+  const auto range = everstep::fuzz::RangeOrFiles(
+      argc, argv, 100000,
+      [](const std::string&, const std::string& text) { everstep::fuzz::TryTfConfig(text); });
+  if (!range.has_value()) return 0;
+  const auto [from, count] = *range;
   const std::vector<std::string> seeds = everstep::fuzz::TfConfigSeeds();
   for (const std::string& seed : seeds) everstep::fuzz::TryTfConfig(seed);
   uint64_t taken = 0;

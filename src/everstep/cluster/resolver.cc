@@ -10,6 +10,7 @@
 #include "everstep/cluster/resolver_parts.h"
 #include "everstep/cluster/slurm.h"
 #include "everstep/cluster/tf_config.h"
+#include "everstep/cluster/tf_config_secret.h"
 #include "everstep/env/environment.h"
 #include "everstep/env/file.h"
 #include "everstep/env/socket.h"
@@ -97,7 +98,7 @@ absl::StatusOr<std::string> ReadCoordinator(const EnvironmentReader& environment
   const absl::StatusOr<HostPort> address = HostPort::Parse(*text);
   if (address.ok() && address->port > 0) return address->ToString();
   return Refuse("EV503", kCoordinator,
-                absl::StrCat(Quoted(*text),
+                absl::StrCat(Shown(*text),
                              " is not HOST:PORT or [IPV6]:PORT with a port from 1 "
                              "to 65535"),
                 "set it to where the coordinator listens, e.g. 10.0.0.1:29700");

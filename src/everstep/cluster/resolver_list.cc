@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "everstep/base/status.h"
+#include "everstep/cluster/tf_config_secret.h"
 #include "everstep/env/resolve.h"
 #include "everstep/env/socket.h"
 
@@ -25,7 +26,7 @@ absl::Status ReadAddresses(const std::string& name, const std::string& text,
     const absl::StatusOr<HostPort> parsed = HostPort::Parse(address);
     if (!parsed.ok() || parsed->port == 0) {
       return Refuse("EV510", absl::StrCat(name, "[", out->size(), "]"),
-                    absl::StrCat(Quoted(address),
+                    absl::StrCat(Shown(address),
                                  " is not HOST:PORT or [IPV6]:PORT with a port "
                                  "from 1 to 65535"),
                     "write e.g. 10.0.0.1:2222,10.0.0.2:2222");

@@ -128,6 +128,14 @@ TEST(ResolvePlace, APasswordInAnAddressIsNotShown) {
       "EV503: EVERSTEP_COORDINATOR: (not shown: it looks like a secret) is not HOST:PORT or "
       "[IPV6]:PORT with a port from 1 to 65535; set it to where the coordinator listens, e.g. "
       "10.0.0.1:29700");
+  for (const char* text : {"hunter2@c:1x", "token:hunter2", "http://c:1/?key=hunter2",
+                           "c:1/hunter2", "u%3Ahunter2%40c:x", "hunter2"}) {
+    EXPECT_THAT(Resolve({{"EVERSTEP_COORDINATOR", text}}),
+                testing::Not(testing::HasSubstr("hunter2")));
+    EXPECT_THAT(Resolve({{"EVERSTEP_CLUSTER_WORKERS", std::string("a:1,") + text},
+                         {"EVERSTEP_TASK", "worker:0"}}),
+                testing::Not(testing::HasSubstr("hunter2")));
+  }
 }
 
 TEST(ResolvePlace, AutoAsksInOrder) {

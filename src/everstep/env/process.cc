@@ -199,7 +199,7 @@ absl::StatusOr<Process> Process::Spawn(const SpawnOptions& options) {
   const auto path = options.environment.find("PATH");
   ChildPlan plan;
   EV_ASSIGN_OR_RETURN(
-      plan.path, FindProgram(options.argv[0],
+      plan.path, FindProgram(options.executable.empty() ? options.argv[0] : options.executable,
                              path == options.environment.end() ? "/bin:/usr/bin" : path->second));
   std::vector<std::string> variables;
   for (const auto& [name, value] : options.environment) {

@@ -22,6 +22,9 @@ namespace everstep {
 
 struct SpawnOptions {
   std::vector<std::string> argv;  // argv[0] is looked up as execvp does, in `environment`'s PATH
+  // What is executed, whatever argv[0] says; empty: argv[0]. "/proc/self/exe" is what this process
+  // runs, though its file may be gone or another's by now.
+  std::string executable;
   std::map<std::string, std::string> environment;  // all of it
   std::string working_directory;                   // empty: ours
   bool pipe_output = false;                        // else standard output and error are ours
@@ -93,9 +96,9 @@ bool HasChildren();  // living or not reaped
 // some were still there at `deadline` (asleep in the kernel).
 bool KillAllChildren(Deadline deadline);
 
-// For SIGPIPE (a write without a reader is then an error, not the end), SIGXFSZ (the same for a file
-// that may not grow) and SIGTTOU (a process in the background may then write to a terminal that is
-// set to `tostop`). Children do not inherit it.
+// For SIGPIPE (a write without a reader is then an error, not the end), SIGXFSZ (the same for a
+// file that may not grow) and SIGTTOU (a process in the background may then write to a terminal
+// that is set to `tostop`). Children do not inherit it.
 void IgnoreSignal(int signal);
 
 // From now on what this process writes to standard error is added to `path`, which is made.

@@ -116,6 +116,16 @@ TEST(Process, DescriptorsMayTradeNumbers) {
   EXPECT_EQ(ReadToEnd(b->read.get()), "to-b\n");
 }
 
+TEST(Process, WhatIsExecutedMayBeAnotherThanItsName) {
+  SpawnOptions options = Shell("echo $0");
+  options.executable = "/bin/sh";
+  options.argv = {"of-this-name", "-c", "tr '\\0' ' ' < /proc/$$/cmdline | head -c 12"};
+  Process p = MustSpawn(options);
+  EXPECT_EQ(ReadToEnd(p.out().get()), "of-this-name");
+  options.executable = "/no/such";
+  EXPECT_EQ(Process::Spawn(options).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST(Process, MissingProgramIsNamed) {
   SpawnOptions options = Shell("");
   options.argv = {"no-such-program-here"};

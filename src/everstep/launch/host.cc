@@ -137,6 +137,9 @@ absl::StatusOr<AgentResult> BeAgent(const HostOptions& options, const GuardedPro
                            options.job_directory, ProcessorCapability()};
   agent_options.context.native = options.in_its_place;
   agent_options.grace = options.grace;
+  agent_options.away_limit_at_start = options.join_deadline;
+  // Its file may have been replaced since; the job goes on with what it began with.
+  if (options.in_its_place) agent_options.executable = "/proc/self/exe";
   // Whoever kills a process that was started by hand means the task that it is.
   if (options.in_its_place) agent_options.orphan_grace = Duration::zero();
   agent_options.signals = self.signals;

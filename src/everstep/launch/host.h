@@ -36,9 +36,11 @@ struct HostOptions {
   PortRange port_range = {};
   Duration grace{};
   Duration connect_timeout = std::chrono::seconds(10);
+  Duration join_deadline = std::chrono::seconds(60);  // for a coordinator that is lost meanwhile
   std::optional<HostClaim> claim = {};
   // The program was started by hand, and this process is in its place: it prints what its one task
-  // prints as if it were that, and the bar of progress only where the task is the first trainer.
+  // prints as if it were that, its task is this process's own program once more, and the bar of
+  // progress only where the task is the first trainer.
   bool in_its_place = false;
   Process* coordinator_process = nullptr;  // where this host runs it
 };

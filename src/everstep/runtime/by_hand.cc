@@ -218,12 +218,12 @@ class Hand {
   // `local`: the address from which it reaches the coordinator.
   absl::StatusOr<HostOptions> OptionsOfHost(const std::string& local) const {
     HostOptions host{CommandLine(), *credentials_};
-    host.program[0] = ProgramPath();
     host.coordinator = place_.coordinator;
     host.address = local;
     host.port_range = job_->spec.port_range;
     host.grace = job_->spec.grace;
     host.connect_timeout = kConnect;
+    host.join_deadline = JoinDeadline();
     host.in_its_place = true;
     if (place_.task.has_value()) host.claim = HostClaim{*place_.task};
     if (!place_.cluster.jobs.empty()) {

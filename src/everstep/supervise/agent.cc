@@ -231,10 +231,13 @@ void Agent::KeepTime() {
     return;
   }
   const Duration away = link_->AwayFor();
-  if (away > options_.away_limit || (stop_asked_.has_value() && away > kEndGrace)) {
+  const Duration limit =
+      begun_ ? options_.away_limit : std::min(options_.away_limit, options_.away_limit_at_start);
+  if (away > limit || (stop_asked_.has_value() && away > kEndGrace)) {
     Leave(stop_asked_.has_value() ? kExitToldToLeave : kExitNotNow,
           absl::StrCat("the coordinator at ", options_.context.coordinator,
-                       " has been out of reach for ", static_cast<int>(ToSeconds(away)), " s"),
+                       " has been out of reach for ", static_cast<int>(ToSeconds(away)), " s",
+                       begun_ ? "" : " and has given this process no task"),
           options_.grace);
   }
 }

@@ -29,6 +29,7 @@ namespace everstep {
 
 struct AgentOptions {
   std::vector<std::string> program;  // and its arguments
+  std::string executable;            // as SpawnOptions has it
   ChildContext context;
   Duration grace = std::chrono::seconds(25);  // for processes told to leave by this agent
   // After StopRequest, beyond the grace: for the coordinator to end the job.
@@ -39,6 +40,8 @@ struct AgentOptions {
   // Zero: they are killed with this agent, whichever of the two is.
   Duration orphan_grace = std::chrono::milliseconds(1500);
   Duration away_limit = std::chrono::seconds(60);  // of the coordinator
+  // The same before it has given this agent a task, unless `away_limit` is shorter.
+  Duration away_limit_at_start = std::chrono::seconds(60);
 
   // All optional. `signals` hears SIGTERM, SIGINT, SIGHUP and SIGCHLD. When `parent` is not this
   // process's parent any more, a signal means that it has died. `coordinator` is the coordinator's
@@ -179,6 +182,7 @@ class Agent {
   StackTaker stacks_;
   std::optional<int64_t> oom_kills_told_;  // of the kernel's, how many are ascribed to a child
   std::optional<TimePoint> stop_asked_;
+  bool begun_ = false;  // a process was started
   bool leaving_ = false;
   bool life_failed_ = false;  // one of the processes since there were none ended badly
   AgentResult result_;

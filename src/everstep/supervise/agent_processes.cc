@@ -137,6 +137,7 @@ void Agent::ExpectProcess(Incarnation incarnation, const std::string& job,
 absl::Status Agent::StartProcess(const Spawn& spawn) {
   SpawnOptions options;
   options.argv = options_.program;
+  options.executable = options_.executable;
   EV_ASSIGN_OR_RETURN(options.environment, ChildEnvironment(spawn, options_.context));
   options.pipe_output = true;
   // If this process is killed, its children are told to leave; they may have work to save.
@@ -169,6 +170,7 @@ absl::Status Agent::StartProcess(const Spawn& spawn) {
               watch->SawOutput(incarnation, bytes);
             });
   result_.logs[spawn.task] = child.log_path;
+  begun_ = true;
   children_.emplace(spawn.incarnation, std::move(child));
   return absl::OkStatus();
 }

@@ -173,6 +173,15 @@ TEST_F(AgentTest, AnUnreachableCoordinatorIsGivenUpAndTheProcessesLeave) {
   EXPECT_THAT(view_.lines(), Contains("worker:0|bye"));
 }
 
+TEST_F(AgentTest, OneThatIsLostBeforeItGaveATaskIsAwaitedNoLongerThanTheStart) {
+  options_.away_limit = seconds(30);
+  options_.away_limit_at_start = seconds(10);
+  link_.away = seconds(11);
+  const AgentResult result = Run();
+  EXPECT_EQ(result.code, 75);
+  EXPECT_THAT(result.reason, HasSubstr("for 11 s and has given this process no task"));
+}
+
 TEST_F(AgentTest, ACoordinatorThatDiesEndsTheJob) {
   SpawnOptions coordinator;
   coordinator.argv = {"sh", "-c", "exec sleep 1000"};

@@ -234,14 +234,14 @@ TEST_F(FinderTest, ALoopOfLinksEnds) {
 TEST(SearchRootsTest, AreWrittenFilesThenArgumentsThenTheWorkingDirectory) {
   const TempDirectory dir;
   FileSystem& fs = RealFileSystem();
-  for (const char* name : {"work/out", "named", "equals"}) {
+  for (const char* name : {"here/out", "named", "equals"}) {
     ASSERT_TRUE(fs.CreateDirectories(dir.File(name)).ok());
   }
   ProgramFacts facts;
-  facts.working_directory = dir.File("work");
+  facts.working_directory = dir.File("here");
   facts.arguments = {"python",    "train.py",        "--dir=" + dir.File("equals"),
                      "out",       dir.File("named"), "--missing=" + dir.File("missing"),
-                     "--verbose", "../work/./out",   "/",
+                     "--verbose", "../here/./out",   "/",
                      "/etc",      "--save=new.pt",   "nowhere/new.pt"};
   facts.files = {{"/dev/null", true},
                  {"/data/set/part", false},
@@ -252,8 +252,8 @@ TEST(SearchRootsTest, AreWrittenFilesThenArgumentsThenTheWorkingDirectory) {
                  {"/srv/board/train/events.out.tfevents.1", true}};
   EXPECT_THAT(SearchRoots(facts, fs),
               ElementsAre("/srv/run", "/srv/board/train", "/srv/board", dir.File("equals"),
-                          dir.File("work/out"), dir.File("named"), dir.File("work/new.pt"),
-                          dir.File("work")));
+                          dir.File("here/out"), dir.File("named"), dir.File("here/new.pt"),
+                          dir.File("here")));
 }
 
 TEST(SearchRootsTest, TheRootOfAllIsNoPlaceToSearch) {
